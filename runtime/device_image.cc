@@ -105,6 +105,30 @@ uint64_t FatbinBytes(const void* image) {
   return SumOf(ReadAt<uint64_t>(header, 8), ReadAt<uint16_t>(header, 6));
 }
 
+uint64_t CubinBytes(const void* image) {
+  constexpr size_t kHeaderBytes = 64;
+  constexpr size_t kSectionBytes = 64;
+  constexpr uint32_t kNoBits = 8;  // A section without bytes in the file.
+  // An ELF file of 64 bits. Byte by byte, since what is none may be shorter.
+  constexpr char kIdentity[] = "\x7f\x45LF\x02\x01";
+  const auto* const start = static_cast<const std::byte*>(image);
+  for (size_t i = 0; i + 1 < sizeof(kIdentity); ++i)
+    if (start[i] != static_cast<std::byte>(kIdentity[i])) return 0;
+  const std::span header(start, kHeaderBytes);
+  if (ReadAt<uint16_t>(header, 58) != kSectionBytes) return 0;
+  const auto sections = ReadAt<uint64_t>(header, 40);
+  const uint64_t count = ReadAt<uint16_t>(header, 60);
+  uint64_t end = SumOf(sections, count * kSectionBytes);
+  end = std::max(end, SumOf(ReadAt<uint64_t>(header, 32),
+                            uint64_t{ReadAt<uint16_t>(header, 54)} * ReadAt<uint16_t>(header, 56)));
+  for (uint64_t i = 0; i < count; ++i) {
+    const std::span section(start + sections + i * kSectionBytes, kSectionBytes);
+    if (ReadAt<uint32_t>(section, 4) != kNoBits)
+      end = std::max(end, SumOf(ReadAt<uint64_t>(section, 24), ReadAt<uint64_t>(section, 32)));
+  }
+  return end;
+}
+
 // The header of an entry: what it is (u16), at 4 its own bytes (u32), at 8 those that follow it
 // (u64), at 28 the architecture (u32), at 40 flags (u64).
 absl::StatusOr<std::vector<FatbinEntry>> FatbinEntries(std::span<const std::byte> fatbin) {

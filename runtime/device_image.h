@@ -33,6 +33,9 @@ absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> i
 // What a fatbin takes, by its header; 0: its first bytes are no such header. Reads 16 bytes.
 uint64_t FatbinBytes(const void* image);
 
+// What a cubin takes, by its headers; 0: its first bytes are no such header. Reads the headers.
+uint64_t CubinBytes(const void* image);
+
 // What a fatbin has for one architecture.
 struct FatbinEntry {
   DeviceImageKind kind = DeviceImageKind::kCubin;  // A cubin or PTX.

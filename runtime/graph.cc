@@ -243,11 +243,11 @@ absl::StatusOr<GraphExec> GraphExec::Instantiate(const Driver& driver, CuGraph g
   CuGraphExec handle = nullptr;
   COPPICE_RETURN_IF_ERROR(
       driver.Call<&DriverTable::GraphInstantiateWithFlags>(&handle, graph, 0ULL));
-  return GraphExec(driver, handle);
+  return GraphExec(&driver, handle);
 }
 
 GraphExec::~GraphExec() {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || driver_ == nullptr) return;
   const RelaxedCaptureScope relaxed(*driver_);
   driver_->table().GraphExecDestroy(handle_);
 }

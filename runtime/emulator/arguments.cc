@@ -20,13 +20,14 @@ namespace {
 
 // True if `pointer` may be one to host memory: not null, and not where device memory is.
 bool IsHostPointer(State& state, const void* pointer) {
-  return pointer != nullptr && !state.memory->Covers(reinterpret_cast<CuDeviceAddress>(pointer), 1,
-                                                     CuMemAccessFlags::kNone);
+  const MemoryKind kind = state.memory->RegionAt(reinterpret_cast<CuDeviceAddress>(pointer)).kind;
+  return pointer != nullptr && kind != MemoryKind::kDevice;
 }
 
 bool IsMapped(State& state, CuDeviceAddress address, size_t bytes) {
   return bytes <= static_cast<size_t>(INT64_MAX) &&
-         state.memory->Covers(address, static_cast<int64_t>(bytes), CuMemAccessFlags::kNone);
+         state.memory->Covers(address, static_cast<int64_t>(bytes), CuMemAccessFlags::kNone,
+                              state.Device());
 }
 
 void* HostOf(CuDeviceAddress address) {
@@ -142,7 +143,11 @@ CuResult MakeKernelWork(State& state,
       params.function != nullptr ? reinterpret_cast<CuKernel>(params.function) : params.kernel;
   const KernelState* const found = state.kernels.Find(handle);
   if (found == nullptr) return CuResult::kInvalidHandle;
+  // A module's variables are on the device that it was loaded on.
+  const LibraryState& library = *state.libraries.Find(found->library);
+  if (library.globals != 0 && library.device != state.Device()) return CuResult::kNotSupported;
   const KernelCode& kernel = found->code;
+  if (kernel.cubin != nullptr) return CuResult::kNotSupported;
   if (params.grid_x == 0 || params.grid_y == 0 || params.grid_z == 0 || params.grid_x > kGridXMax ||
       params.grid_y > kGridYzMax || params.grid_z > kGridYzMax)
     return CuResult::kInvalidValue;

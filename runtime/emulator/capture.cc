@@ -24,10 +24,37 @@ void Unite(std::vector<CuGraphNode>* tail, std::span<const CuGraphNode> nodes) {
 void Invalidate(State& state, Capture& capture) {
   if (capture.invalidated) return;
   capture.invalidated = true;
-  RemoveGraph(state, capture.graph);
+  if (capture.given_graph) {
+    state.graphs.Find(capture.graph)->capture = nullptr;
+  } else {
+    RemoveGraph(state, capture.graph);
+  }
   capture.graph = nullptr;
   for (const auto& [handle, stream] : state.scheduler.streams())
     if (stream->capture == &capture) SetTail(*stream, {});
+}
+
+CuResult RefuseImplicit(State& state, const StreamState& stream, bool invalidates) {
+  if (state.captures.empty() || !state.scheduler.IsLegacy(stream)) return CuResult::kSuccess;
+  CuResult result = CuResult::kSuccess;
+  for (const auto& [handle, other] : state.scheduler.streams()) {
+    if (other->capture == nullptr || other->context != stream.context ||
+        (other->flags & kStreamNonBlocking) != 0)
+      continue;
+    if (invalidates) Invalidate(state, *other->capture);
+    result = CuResult::kStreamCaptureImplicit;
+  }
+  return result;
+}
+
+CuResult UseStream(State& state, CuStream stream, StreamState** used) {
+  StreamState* const found = state.FindStream(stream);
+  if (found == nullptr || found->context != state.Context()) return CuResult::kInvalidHandle;
+  if (const CuResult result = RefuseImplicit(state, *found, true); result != CuResult::kSuccess)
+    return result;
+  if (found->capture == nullptr) state.scheduler.OrderWithLegacy(*found);
+  *used = found;
+  return CuResult::kSuccess;
 }
 
 CuResult RefuseCapturing(State& state, const StreamState& stream) {
@@ -35,11 +62,6 @@ CuResult RefuseCapturing(State& state, const StreamState& stream) {
   if (stream.capture->invalidated) return CuResult::kStreamCaptureInvalidated;
   Invalidate(state, *stream.capture);
   return CuResult::kStreamCaptureUnsupported;
-}
-
-bool LooksAtHandleFirst(EntryId entry) {
-  return entry == EntryId::kStreamSynchronize || entry == EntryId::kStreamQuery ||
-         entry == EntryId::kEventSynchronize || entry == EntryId::kEventQuery;
 }
 
 CuResult CheckCaptureAllows(State& state, EntryId entry) {
@@ -69,8 +91,9 @@ CuResult CaptureWork(State& state, StreamState& stream, Work work) {
 
 CuResult CaptureRecord(State& /*state*/, const StreamState& stream, EventState& event) {
   if (stream.capture->invalidated) return CuResult::kStreamCaptureInvalidated;
-  event = {.keeps_time = event.keeps_time,
-           .captured = CapturedMark{stream.capture->id, stream.tail}};
+  event.mark = {};
+  event.mark_us = 0;
+  event.captured = CapturedMark{stream.capture->id, stream.tail};
   return CuResult::kSuccess;
 }
 
@@ -103,7 +126,7 @@ EventState* FindEvent(State& state, CuEvent event) {
   EventState* const found = state.events.Find(event);
   if (found != nullptr && found->captured.has_value() && !state.options.captured_event &&
       state.FindCapture(found->captured->capture_id) == nullptr)
-    *found = {.keeps_time = found->keeps_time};
+    *found = {.context = found->context, .flags = found->flags, .keeps_time = found->keeps_time};
   return found;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/emulator/capture.h"
+#include "runtime/emulator/client_abi.h"
 #include "runtime/emulator/entries.h"
 #include "runtime/emulator/graph.h"
 #include "runtime/emulator/state.h"
@@ -60,39 +61,60 @@ void Close(State& state, Capture& capture) {
 
 }  // namespace
 
-CuResult StreamBeginCapture(CuStream stream, CuCaptureMode mode) {
-  constexpr uintptr_t kLegacyHandleMax = 2;
-  if (reinterpret_cast<uintptr_t>(stream) <= kLegacyHandleMax)
+CuResult BeginCapture(CuStream stream,
+                      CuGraph graph,
+                      const CuGraphNode* dependencies,
+                      size_t dependency_count,
+                      CuCaptureMode mode) {
+  if (reinterpret_cast<uintptr_t>(stream) <= kLegacyStream)
     return CuResult::kStreamCaptureUnsupported;
   State& state = TheState();
-  StreamState* const origin = state.scheduler.Find(stream);
+  StreamState* const origin = state.FindStream(stream);
   if (origin == nullptr) return CuResult::kInvalidHandle;
   if (mode < CuCaptureMode::kGlobal || mode > CuCaptureMode::kRelaxed)
     return CuResult::kInvalidValue;
   if (origin->capture != nullptr) return CuResult::kIllegalState;
+  GraphState* const given = state.graphs.Find(graph);
+  if (graph != nullptr) {
+    if (given == nullptr) return CuResult::kInvalidHandle;
+    if (given->capture != nullptr) return CuResult::kInvalidValue;
+    std::vector<int> indices;
+    const CuResult result =
+        FindDependencies(state, *given, dependencies, dependency_count, &indices);
+    if (result != CuResult::kSuccess) return result;
+  }
   static uint64_t last_id = 0;  // Unique in the process; guarded by the emulator's mutex.
   auto capture = std::make_unique<Capture>();
   *capture = {.id = ++last_id,
               .mode = mode,
-              .origin = stream,
+              .origin = origin->handle,
               .origin_thread = ThisThread().id,
-              .graph = NewGraph(state, capture.get()),
+              .graph = given == nullptr ? NewGraph(state, capture.get()) : graph,
               .invalidated = false};
+  if (given != nullptr) {
+    given->capture = capture.get();
+    capture->given_graph = true;
+    SetTail(*origin, {dependencies, dependencies + dependency_count});
+  }
   origin->capture = capture.get();
   state.captures.push_back(std::move(capture));
   return CuResult::kSuccess;
 }
 
+CuResult StreamBeginCapture(CuStream stream, CuCaptureMode mode) {
+  return BeginCapture(stream, nullptr, nullptr, 0, mode);
+}
+
 CuResult StreamEndCapture(CuStream stream, CuGraph* graph) {
   State& state = TheState();
-  const StreamState* const origin = state.scheduler.Find(stream);
+  const StreamState* const origin = state.FindStream(stream);
   if (origin == nullptr) return CuResult::kInvalidHandle;
   if (graph == nullptr) return CuResult::kInvalidValue;
   Capture* const capture = origin->capture;
   if (capture == nullptr) return CuResult::kIllegalState;
   if (capture->mode != CuCaptureMode::kRelaxed && capture->origin_thread != ThisThread().id)
     return CuResult::kStreamCaptureWrongThread;
-  if (capture->origin != stream) return CuResult::kStreamCaptureUnmatched;
+  if (capture->origin != origin->handle) return CuResult::kStreamCaptureUnmatched;
   CuResult result = state.processor.sticky();
   if (result == CuResult::kSuccess && capture->invalidated)
     result = CuResult::kStreamCaptureInvalidated;
@@ -115,9 +137,12 @@ CuResult StreamGetCaptureInfo(CuStream stream,  // NOLINT(readability-function-s
                               const CuGraphNode** dependencies,
                               const CuGraphEdgeData** edge_data,
                               size_t* dependency_count) {
-  const StreamState* const found = TheState().scheduler.Find(stream);
+  State& state = TheState();
+  const StreamState* const found = state.FindStream(stream);
   if (found == nullptr) return CuResult::kInvalidHandle;
   if (status == nullptr) return CuResult::kInvalidValue;
+  if (const CuResult result = RefuseImplicit(state, *found, false); result != CuResult::kSuccess)
+    return result;
   *status = CuCaptureStatus::kNone;
   if (found->capture == nullptr) return CuResult::kSuccess;
   *status = found->capture->invalidated ? CuCaptureStatus::kInvalidated : CuCaptureStatus::kActive;
@@ -136,7 +161,7 @@ CuResult StreamUpdateCaptureDependencies(CuStream stream,
                                          size_t dependency_count,
                                          unsigned flags) {
   State& state = TheState();
-  StreamState* const found = state.scheduler.Find(stream);
+  StreamState* const found = state.FindStream(stream);
   if (found == nullptr) return CuResult::kInvalidHandle;
   if (found->capture == nullptr) return CuResult::kIllegalState;
   if (found->capture->invalidated) return CuResult::kStreamCaptureInvalidated;

@@ -10,6 +10,8 @@
 
 namespace coppice::emulator {
 
+inline constexpr int kDriverVersion = 13000;  // CUDA 13.0.
+inline constexpr int kDevicesMax = 16;
 inline constexpr unsigned kGridXMax = 0x7FFFFFFF;
 inline constexpr unsigned kGridYzMax = 65535;
 inline constexpr int kBlockThreadsMax = 1024;

@@ -29,8 +29,10 @@ State::Options StateOptionsOf(const Emulator::Options& options) {
   return {
       .concurrent_entry = strictness.concurrent_entry,
       .captured_event = strictness.captured_event,
+      .devices = options.devices,
       .limits = DeviceLimits::Of(options.compute_capability),
       .compiled_kernels = options.compiled_kernels,
+      .cubins = options.cubins,
       .checks = {.orders_accesses = strictness.unordered_access,
                  .holds_to_declared = strictness.undeclared_access,
                  .watches_sources = strictness.changed_source,
@@ -51,6 +53,9 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
     return InvalidArgument(
         "Emulator::Create: memory_bytes is {}; pass a multiple of {} bytes, and at least that",
         options.memory_bytes, emulator::kGranularity);
+  if (options.devices < 1 || options.devices > emulator::kDevicesMax)
+    return InvalidArgument("Emulator::Create: devices is {}; pass 1 to {}", options.devices,
+                           emulator::kDevicesMax);
   if (options.eager_permille < 0 || options.eager_permille > 1000)
     return InvalidArgument("Emulator::Create: eager_permille is {}; pass 0 to 1000",
                            options.eager_permille);
@@ -75,7 +80,8 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
   if (emulator::FindState() != nullptr)
     return FailedPrecondition(
         "Emulator::Create: an emulator exists in this process; destroy it first");
-  std::unique_ptr<Memory> memory = Memory::Create({.capacity_bytes = options.memory_bytes,
+  std::unique_ptr<Memory> memory = Memory::Create({.devices = options.devices,
+                                                   .capacity_bytes = options.memory_bytes,
                                                    .quarantines = options.strictness.quarantine,
                                                    .hides = options.strictness.host_access});
   if (memory == nullptr)
@@ -98,18 +104,21 @@ Emulator::Live Emulator::live() const {
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
   const Memory::Counts& memory = state.memory->counts();
-  return {.physical_bytes = state.memory->physical().used_bytes(),
+  int64_t contexts = 0;
+  for (const auto& [handle, context] : state.contexts)
+    contexts += context->is_primary ? state.devices[context->device].retains : 1;
+  return {.physical_bytes = state.memory->used_bytes(),
           .mapped_bytes = memory.mapped_bytes,
           .reserved_bytes = memory.reserved_bytes,
           .handles = memory.handles,
           .allocations = memory.allocations,
-          .streams = state.scheduler.streams().count(),
+          .streams = state.scheduler.stream_count(),
           .events = state.events.count(),
           .graphs = state.graphs.count(),
           .execs = state.execs.count(),
           .libraries = state.libraries.count(),
           .captures = static_cast<int64_t>(state.captures.size()),
-          .contexts = state.context_retains,
+          .contexts = contexts,
           .nodes_executed = state.processor.nodes_executed()};
 }
 

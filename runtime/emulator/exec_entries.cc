@@ -13,6 +13,7 @@
 #include "runtime/emulator/arguments.h"
 #include "runtime/emulator/capture.h"
 #include "runtime/emulator/entries.h"
+#include "runtime/emulator/graph.h"
 #include "runtime/emulator/snapshot.h"
 #include "runtime/emulator/state.h"
 
@@ -26,8 +27,12 @@ struct LaunchTarget {
 };
 
 CuResult FindLaunchTarget(State& state, CuGraphExec exec, CuStream stream, LaunchTarget* target) {
-  *target = {.exec = state.execs.Find(exec), .stream = state.scheduler.Find(stream)};
-  if (target->exec == nullptr || target->stream == nullptr) return CuResult::kInvalidHandle;
+  target->exec = state.execs.Find(exec);
+  if (target->exec == nullptr) return CuResult::kInvalidHandle;
+  if (const CuResult result = UseStream(state, stream, &target->stream);
+      result != CuResult::kSuccess)
+    return result;
+  if (target->exec->device != target->stream->device) return CuResult::kInvalidHandle;
   for (const CuLibrary library : target->exec->snapshot->libraries)
     if (state.libraries.Find(library) == nullptr) return CuResult::kInvalidHandle;
   return RefuseCapturing(state, *target->stream);
@@ -87,9 +92,16 @@ CuResult GraphInstantiateWithFlags(CuGraphExec* exec,
   State& state = TheState();
   const GraphState* const found = state.graphs.Find(graph);
   if (found == nullptr) return CuResult::kInvalidHandle;
-  if (exec == nullptr || flags != 0 || found->capture != nullptr) return CuResult::kInvalidValue;
+  constexpr unsigned kAutoFree = 1;      // There are no nodes with memory to free,
+  constexpr unsigned kNodePriority = 8;  // and nothing runs sooner for its priority.
+  constexpr unsigned kDeviceLaunch = 4;
+  if (flags == kDeviceLaunch) return CuResult::kNotSupported;
+  if (exec == nullptr || (flags & ~(kAutoFree | kNodePriority)) != 0 || found->capture != nullptr)
+    return CuResult::kInvalidValue;
   if (!AreLoaded(state, found->nodes)) return CuResult::kInvalidHandle;
   auto instantiated = std::make_unique<ExecState>();
+  instantiated->device = state.Device();
+  instantiated->flags = flags;
   instantiated->snapshot = TakeSnapshot(found->nodes, found->node_handles, &instantiated->places);
   *exec = state.execs.Insert(std::move(instantiated));
   return CuResult::kSuccess;
@@ -142,17 +154,22 @@ CuResult GraphExecKernelNodeSetParams(CuGraphExec exec,
   Work work;
   const CuResult result = MakeKernelWork(state, *params, present->attributes, &work);
   if (result != CuResult::kSuccess) return result;
-  if (found->snapshot->queued_launches > 0) {
-    auto copy = std::make_unique<Snapshot>(*found->snapshot);
+  ChangeWork(state, *found, index, std::move(work));
+  return CuResult::kSuccess;
+}
+
+void ChangeWork(State& state, ExecState& exec, int index, Work work) {
+  if (exec.snapshot->queued_launches > 0) {
+    auto copy = std::make_unique<Snapshot>(*exec.snapshot);
     copy->queued_launches = 0;
-    state.scheduler.Retire(std::exchange(found->snapshot, std::move(copy)));
+    state.scheduler.Retire(std::exchange(exec.snapshot, std::move(copy)));
   }
-  Snapshot& changed = *found->snapshot;
-  changed.AddLibrary(std::get<KernelWork>(work).library);
+  Snapshot& changed = *exec.snapshot;
+  if (const auto* const kernel = std::get_if<KernelWork>(&work))
+    changed.AddLibrary(kernel->library);
   changed.nodes[index].task = Task(std::move(work));
   changed.is_declared &= changed.nodes[index].task.is_declared();
   changed.checked_generation = 0;
-  return CuResult::kSuccess;
 }
 
 CuResult GraphExecUpdate(CuGraphExec exec, CuGraph graph, CuGraphExecUpdateResultInfo* info) {

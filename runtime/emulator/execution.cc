@@ -103,6 +103,8 @@ struct Runner {
   }
   Outcome operator()(const EmptyWork& /*work*/) const { return {}; }
   Outcome operator()(const ChildWork& /*work*/) const { return {}; }
+  // The processor has done it, which has the memory.
+  Outcome operator()(const ReleaseWork& /*work*/) const { return {}; }
 };
 
 }  // namespace

@@ -18,6 +18,10 @@ CuGraph NewGraph(State& state, Capture* capture);
 CuGraphNode AddNode(State& state, GraphState& graph, GraphNode node);
 void RemoveGraph(State& state, CuGraph graph);
 
+// Gives a node of an exec, which it has at `index`, other work of the same kind; launches that are
+// queued keep what they had.
+void ChangeWork(State& state, ExecState& exec, int index, Work work);
+
 // Turns dependency handles into indices. They have to be nodes of `graph`, each once.
 CuResult FindDependencies(const State& state,
                           const GraphState& graph,

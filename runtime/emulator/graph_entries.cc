@@ -75,7 +75,7 @@ CuResult GraphAddKernelNode(CuGraphNode* node,
                             const CuKernelNodeParams* params) {
   if (params == nullptr) return CuResult::kInvalidValue;
   return Add({node, graph, dependencies, dependency_count}, [params](State& state, Work* work) {
-    if (params->context != nullptr && params->context != state.context)
+    if (params->context != nullptr && state.contexts.Find(params->context) == nullptr)
       return CuResult::kInvalidContext;
     return MakeKernelWork(state, *params, {}, work);
   });
@@ -90,7 +90,7 @@ CuResult GraphAddMemcpyNode(CuGraphNode* node,  // NOLINT(readability-function-s
   if (params == nullptr) return CuResult::kInvalidValue;
   return Add({node, graph, dependencies, dependency_count},
              [params, context](State& state, Work* work) {
-               if (context != state.context) return CuResult::kInvalidContext;
+               if (state.contexts.Find(context) == nullptr) return CuResult::kInvalidContext;
                return MakeCopyWork(state, *params, work);
              });
 }
@@ -104,7 +104,7 @@ CuResult GraphAddMemsetNode(CuGraphNode* node,  // NOLINT(readability-function-s
   if (params == nullptr) return CuResult::kInvalidValue;
   return Add({node, graph, dependencies, dependency_count},
              [params, context](State& state, Work* work) {
-               if (context != state.context) return CuResult::kInvalidContext;
+               if (state.contexts.Find(context) == nullptr) return CuResult::kInvalidContext;
                return MakeFillWork(state, *params, work);
              });
 }
@@ -188,7 +188,7 @@ CuResult GraphNodeGetType(CuGraphNode node, CuGraphNodeType* type) {
   constexpr CuGraphNodeType kTypes[] = {CuGraphNodeType::kKernel, CuGraphNodeType::kMemcpy,
                                         CuGraphNodeType::kMemset, CuGraphNodeType::kHost,
                                         CuGraphNodeType::kEmpty,  CuGraphNodeType::kGraph};
-  static_assert(std::size(kTypes) == std::variant_size_v<Work>);  // In the order of Work.
+  static_assert(std::size(kTypes) + 1 == std::variant_size_v<Work>);  // In the order of Work.
   *type = kTypes[found->graph->nodes[found->index].work.index()];
   return CuResult::kSuccess;
 }

@@ -64,6 +64,9 @@ class HandleTable {
     objects_.clear();
   }
 
+  // Counts an object that was taken from somebody who should have destroyed it.
+  void CountAbandoned() { ++abandoned_; }
+
   // Destroys every object, and counts none.
   void Clear() {
     objects_.clear();

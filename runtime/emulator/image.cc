@@ -16,6 +16,7 @@
 
 #include "runtime/device_image.h"
 #include "runtime/emulator/ptx/executor.h"
+#include "runtime/package/cubin.h"
 
 namespace coppice::emulator {
 namespace {
@@ -33,8 +34,8 @@ bool StartsWith(const void* image, T magic) {
 
 class Reader {
  public:
-  Reader(int capability, LoadedImage* loaded, std::string* log)
-      : capability_(capability), loaded_(*loaded), log_(*log) {}
+  Reader(const ImageRules& rules, LoadedImage* loaded, std::string* log)
+      : rules_(rules), capability_(rules.capability), loaded_(*loaded), log_(*log) {}
 
   CuResult ReadHostCode(const KernelImage& image) {
     for (uint32_t i = 0; i < image.kernel_count; ++i)
@@ -67,8 +68,39 @@ class Reader {
   CuResult ReadFatbin(const void* image) {
     const std::span bytes(static_cast<const std::byte*>(image), internal::FatbinBytes(image));
     const absl::StatusOr<std::string_view> text = internal::FindPtx(bytes, capability_);
-    if (!text.ok()) return Refuse(CuResult::kNoBinaryForGpu, std::string(text.status().message()));
-    return ReadPtx(std::string(*text));
+    if (text.ok()) return ReadPtx(std::string(*text));
+    const auto entries = internal::FatbinEntries(bytes);
+    for (size_t i = 0; entries.ok() && i < entries->size(); ++i) {
+      const internal::FatbinEntry& entry = (*entries)[i];
+      if (entry.kind == internal::DeviceImageKind::kCubin && !entry.compressed &&
+          Fits(entry.capability))
+        return ReadCubin(entry.bytes);
+    }
+    return Refuse(CuResult::kNoBinaryForGpu, std::string(text.status().message()));
+  }
+
+  CuResult ReadCubin(std::span<const std::byte> image) {
+    if (!rules_.cubins)
+      return Refuse(CuResult::kNoBinaryForGpu, "a cubin, and this driver takes PTX alone");
+    absl::StatusOr<package::Cubin> read = package::ReadCubin(image);
+    if (!read.ok())
+      return Refuse(CuResult::kNoBinaryForGpu,
+                    fmt::format("no whole cubin: {}; the emulator executes PTX, as nvcc -ptx makes "
+                                "it",
+                                MessageOf(read.status())));
+    if (!Fits(read->capability))
+      return Refuse(CuResult::kNoBinaryForGpu,
+                    fmt::format("a cubin for sm_{} on a device of compute capability {}.{}",
+                                read->capability, capability_ / 10, capability_ % 10));
+    loaded_.cubin = std::make_unique<package::Cubin>(*std::move(read));
+    for (const package::CubinKernel& kernel : loaded_.cubin->kernels)
+      loaded_.kernels.push_back(CodeOf(kernel));
+    return CuResult::kSuccess;
+  }
+
+  // Whether a device runs code of an architecture: an older one of the same major version.
+  bool Fits(int architecture) const {
+    return architecture / 10 == capability_ / 10 && architecture <= capability_;
   }
 
   // The PTX of an image; its host code declares what kernels touch.
@@ -94,6 +126,7 @@ class Reader {
   }
 
  private:
+  const ImageRules& rules_;
   const int capability_;
   LoadedImage& loaded_;
   std::string& log_;
@@ -101,17 +134,19 @@ class Reader {
 
 }  // namespace
 
-CuResult ReadImage(
-    const void* image, int capability, bool compiled, LoadedImage* loaded, std::string* log) {
-  Reader reader(capability, loaded, log);
+CuResult ReadImage(const void* image,
+                   const ImageRules& rules,
+                   LoadedImage* loaded,
+                   std::string* log) {
+  Reader reader(rules, loaded, log);
   if (StartsWith(image, KernelImage::kMagic)) {
     const auto& own = *static_cast<const KernelImage*>(image);
-    return compiled ? reader.ReadCompiled(own) : reader.ReadHostCode(own);
+    return rules.compiled ? reader.ReadCompiled(own) : reader.ReadHostCode(own);
   }
   if (StartsWith(image, internal::kFatbinMagic)) return reader.ReadFatbin(image);
   if (StartsWith(image, internal::kCubinMagic))
-    return reader.Refuse(CuResult::kNoBinaryForGpu,
-                         "a cubin; the emulator executes PTX, as nvcc -ptx makes it");
+    return reader.ReadCubin(
+        {static_cast<const std::byte*>(image), static_cast<size_t>(internal::CubinBytes(image))});
   return reader.ReadPtx(static_cast<const char*>(image));
 }
 

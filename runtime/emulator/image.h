@@ -17,15 +17,24 @@ namespace coppice::emulator {
 
 struct LoadedImage {
   std::vector<KernelCode> kernels;
-  std::unique_ptr<ptx::Program> program;  // Null: host code. Not linked.
+  std::unique_ptr<ptx::Program> program;  // Null: none. Not linked.
+  std::unique_ptr<package::Cubin> cubin;  // Null: none.
 };
 
-// Reads a KernelImage, a fatbin with PTX or the text of PTX, for a device of `capability`: 89 is
-// 8.9. `compiled`: of a KernelImage, the PTX. Where it refuses, `log` becomes the reason.
+struct ImageRules {
+  int capability = 90;    // Of the device: 89 is 8.9.
+  bool compiled = false;  // Of a KernelImage, its PTX is taken.
+  bool cubins = true;     // Off: refuses them.
+};
+
+// Reads a KernelImage, a fatbin with PTX, the text of PTX, or a cubin. Of a cubin no kernel can be
+// launched; of a fatbin one counts only without PTX. Where it refuses, `log` becomes the reason.
 // Results: kInvalidPtx       text that is no PTX, or is for a newer device;
 //          kNotSupported     a kernel needs what is not executed;
 //          kNoBinaryForGpu   anything else.
-CuResult ReadImage(
-    const void* image, int capability, bool compiled, LoadedImage* loaded, std::string* log);
+CuResult ReadImage(const void* image,
+                   const ImageRules& rules,
+                   LoadedImage* loaded,
+                   std::string* log);
 
 }  // namespace coppice::emulator

@@ -12,6 +12,7 @@
 #include "coppice/runtime/kernel_image.h"
 
 #include "runtime/emulator/ptx/program.h"
+#include "runtime/package/cubin.h"
 
 namespace coppice::emulator {
 
@@ -21,6 +22,7 @@ struct KernelCode {
   // Host code, which runs if there is no PTX. Beside PTX it only declares what is touched.
   const HostKernel* host = nullptr;
   const ptx::Kernel* ptx = nullptr;
+  const package::CubinKernel* cubin = nullptr;  // Of a device's own code: known, and never run.
 
   size_t parameter_count() const;
   KernelParameter parameter(size_t index) const;  // Requires: index < parameter_count().
@@ -35,6 +37,7 @@ struct KernelCode {
 };
 
 KernelCode CodeOf(const HostKernel& kernel);
+KernelCode CodeOf(const package::CubinKernel& kernel);
 // `declared`, which may be null, is the same kernel as host code.
 KernelCode CodeOf(const ptx::Kernel& kernel, const HostKernel* declared);
 

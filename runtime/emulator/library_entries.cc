@@ -51,7 +51,8 @@ bool ReadOptions(const CuJitOption* options, void** values, unsigned count, Erro
 CuResult PlaceGlobals(State& state, LibraryState& library) {
   const int64_t bytes = library.program->global_bytes();
   if (bytes == 0) return CuResult::kSuccess;
-  const CuResult result = state.memory->Allocate(&library.globals, bytes);
+  const CuResult result =
+      state.memory->Allocate(&library.globals, bytes, MemoryKind::kDevice, library.device);
   if (result != CuResult::kSuccess) return result;
   const Processor::ShownMemory shown(state.processor);
   library.program->Link(
@@ -79,11 +80,15 @@ CuResult LibraryLoadData(CuLibrary* library,  // NOLINT(readability-function-siz
   LoadedImage read;
   std::string why;
   const DeviceLimits& limits = state.options.limits;
-  CuResult result =
-      ReadImage(image, limits.capability, state.options.compiled_kernels, &read, &why);
+  const ImageRules rules = {.capability = limits.capability,
+                            .compiled = state.options.compiled_kernels,
+                            .cubins = state.options.cubins};
+  CuResult result = ReadImage(image, rules, &read, &why);
   auto loaded = std::make_unique<LibraryState>();
   LibraryState& added = *loaded;
+  added.device = state.Device();
   added.program = std::move(read.program);
+  added.cubin = std::move(read.cubin);
   if (result == CuResult::kSuccess && added.program != nullptr) result = PlaceGlobals(state, added);
   if (result != CuResult::kSuccess) {
     log.Write(why);
@@ -181,7 +186,8 @@ CuResult FuncGetAttribute(int* value, CuFunctionAttribute attribute, CuFunction 
       *value = static_cast<int>(found->code.static_shared_bytes());
       return CuResult::kSuccess;
     case CuFunctionAttribute::kRegisters:
-      *value = 0;  // Nobody has allocated any.
+      // Of PTX nobody has allocated any.
+      *value = found->code.cubin == nullptr ? 0 : found->code.cubin->registers;
       return CuResult::kSuccess;
     case CuFunctionAttribute::kMaxDynamicSharedBytes:
       *value = found->shared_bytes_max;

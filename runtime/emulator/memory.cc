@@ -9,6 +9,7 @@
 
 #include <sys/mman.h>
 
+#include "runtime/emulator/client_abi.h"
 #include "runtime/emulator/handles.h"
 
 namespace coppice::emulator {
@@ -41,9 +42,36 @@ bool CloseHost(void* start, int64_t bytes) {
 }  // namespace
 
 std::unique_ptr<Memory> Memory::Create(const Options& options) {
-  std::unique_ptr<PhysicalMemory> physical = PhysicalMemory::Create(options.capacity_bytes);
-  if (physical == nullptr) return nullptr;
+  constexpr int64_t kHostBytesMax = int64_t{1} << 40;  // What the host has is for it to refuse.
+  std::vector<std::unique_ptr<PhysicalMemory>> physical;
+  for (int index = 0; index <= options.devices; ++index) {
+    physical.push_back(
+        PhysicalMemory::Create(index < options.devices ? options.capacity_bytes : kHostBytesMax));
+    if (physical.back() == nullptr) return nullptr;
+  }
   return std::unique_ptr<Memory>(new Memory(options, std::move(physical)));
+}
+
+int64_t Memory::Take(int index, int64_t bytes) {
+  const int64_t offset = physical_[index]->Take(bytes);
+  return offset < 0 ? -1 : (int64_t{index} << kIndexShift) + offset;
+}
+
+void Memory::Give(int64_t offset, int64_t bytes) {
+  physical_[offset >> kIndexShift]->Give(offset & ((int64_t{1} << kIndexShift) - 1), bytes);
+}
+
+bool Memory::MapPhysical(void* start, int64_t bytes, int protection, int64_t offset) const {
+  return mmap(start, static_cast<size_t>(bytes), protection, MAP_SHARED | MAP_FIXED,
+              physical_[offset >> kIndexShift]->file(),
+              offset & ((int64_t{1} << kIndexShift) - 1)) != MAP_FAILED;
+}
+
+int64_t Memory::used_bytes() const {
+  int64_t bytes = 0;
+  for (const std::unique_ptr<PhysicalMemory>& physical : physical_)
+    bytes += physical->used_bytes();
+  return bytes;
 }
 
 Memory::~Memory() {
@@ -52,8 +80,8 @@ Memory::~Memory() {
     munmap(HostAt(address), static_cast<size_t>(bytes));
 }
 
-int Memory::ProtectionOf(CuMemAccessFlags access) const {
-  if (!shown_) return PROT_NONE;
+int Memory::ProtectionOf(CuMemAccessFlags access, MemoryKind kind) const {
+  if (!shown_ && kind == MemoryKind::kDevice) return PROT_NONE;
   switch (access) {
     case CuMemAccessFlags::kNone:
       return PROT_NONE;
@@ -70,22 +98,22 @@ void Memory::Show(bool shown) {
   shown_ = shown;
   for (const auto& [address, view] : views_) {
     const DeviceAddress page = address / kPageBytes * kPageBytes;
-    if (view.access != CuMemAccessFlags::kNone)
-      mprotect(HostAt(page), address + view.bytes - page, ProtectionOf(view.access));
+    if (view.access != CuMemAccessFlags::kNone && view.kind == MemoryKind::kDevice)
+      mprotect(HostAt(page), address + view.bytes - page, ProtectionOf(view.access, view.kind));
   }
 }
 
-CuResult Memory::Allocate(DeviceAddress* address, int64_t bytes) {
+CuResult Memory::Allocate(DeviceAddress* address, int64_t bytes, MemoryKind kind, int device) {
+  const int host = static_cast<int>(physical_.size()) - 1;
   const int64_t page_bytes = AlignUp(bytes, kPageBytes);
-  const int64_t offset = physical_->Take(page_bytes);
+  const int64_t offset = Take(kind == MemoryKind::kHost ? host : device, page_bytes);
   if (offset < 0) return CuResult::kOutOfMemory;
   std::byte* const guarded = ReserveHost(page_bytes + 2 * kPageBytes);
   std::byte* const pages = guarded == nullptr ? nullptr : guarded + kPageBytes;
   if (guarded == nullptr ||
-      mmap(pages, static_cast<size_t>(page_bytes), ProtectionOf(CuMemAccessFlags::kReadWrite),
-           MAP_SHARED | MAP_FIXED, physical_->file(), offset) == MAP_FAILED) {
+      !MapPhysical(pages, page_bytes, ProtectionOf(CuMemAccessFlags::kReadWrite, kind), offset)) {
     if (guarded != nullptr) munmap(guarded, static_cast<size_t>(page_bytes + 2 * kPageBytes));
-    physical_->Give(offset, page_bytes);
+    Give(offset, page_bytes);
     return CuResult::kOutOfMemory;
   }
   // At the end of its pages, so that an overrun meets the guard page as soon as alignment allows.
@@ -94,7 +122,9 @@ CuResult Memory::Allocate(DeviceAddress* address, int64_t bytes) {
                       .access = CuMemAccessFlags::kReadWrite,
                       .handle = 0,
                       .offset = offset + static_cast<int64_t>(*address - AddressOf(pages)),
-                      .id = MakeHandle<uint64_t>()};
+                      .id = MakeHandle<uint64_t>(),
+                      .kind = kind,
+                      .device = device};
   allocations_[*address] = {.pages = pages, .page_bytes = page_bytes, .offset = offset};
   ++counts_.allocations;
   ++revision_;
@@ -105,13 +135,35 @@ CuResult Memory::Free(DeviceAddress address) {
   const auto found = allocations_.find(address);
   if (found == allocations_.end()) return CuResult::kInvalidValue;
   const Allocation& allocation = found->second;
-  physical_->Give(allocation.offset, allocation.page_bytes);
+  Give(allocation.offset, allocation.page_bytes);
   if (quarantines_) CloseHost(allocation.pages, allocation.page_bytes);
   Retire(allocation.pages - kPageBytes, allocation.page_bytes + 2 * kPageBytes);
   views_.erase(address);
   ++revision_;
   allocations_.erase(found);
   --counts_.allocations;
+  return CuResult::kSuccess;
+}
+
+CuResult Memory::Register(DeviceAddress address, int64_t bytes, int device) {
+  if (Overlaps(address, bytes)) return kHostMemoryAlreadyRegistered;
+  // Nothing physical of ours is behind it; its addresses tell it apart from all else.
+  views_[address] = {.bytes = bytes,
+                     .access = CuMemAccessFlags::kReadWrite,
+                     .offset = static_cast<int64_t>(address) | (int64_t{1} << 62),
+                     .id = MakeHandle<uint64_t>(),
+                     .kind = MemoryKind::kRegistered,
+                     .device = device};
+  ++revision_;
+  return CuResult::kSuccess;
+}
+
+CuResult Memory::Unregister(DeviceAddress address) {
+  const auto found = views_.find(address);
+  if (found == views_.end() || found->second.kind != MemoryKind::kRegistered)
+    return kHostMemoryNotRegistered;
+  views_.erase(found);
+  ++revision_;
   return CuResult::kSuccess;
 }
 
@@ -138,12 +190,12 @@ void Memory::AbandonAllocations() {
 void Memory::Clear() {
   AbandonAllocations();
   for (const auto& [address, view] : views_)
-    CloseHost(HostAt(address), view.bytes);
+    if (view.kind != MemoryKind::kRegistered) CloseHost(HostAt(address), view.bytes);
   views_.clear();
   ++generation_;
   ++revision_;
   for (const auto& [handle, made] : handles_)
-    physical_->Give(made.offset, made.bytes);
+    Give(made.offset, made.bytes);
   handles_.clear();
   for (const auto& [address, bytes] : reserved_)
     Retire(HostAt(address), bytes);
@@ -175,19 +227,19 @@ CuResult Memory::Unreserve(DeviceAddress address, int64_t bytes) {
   return CuResult::kSuccess;
 }
 
-CuResult Memory::CreateHandle(CuMemoryHandle* handle, int64_t bytes) {
-  const int64_t offset = physical_->Take(bytes);
+CuResult Memory::CreateHandle(CuMemoryHandle* handle, int64_t bytes, int device) {
+  const int64_t offset = Take(device, bytes);
   if (offset < 0) return CuResult::kOutOfMemory;
   *handle = MakeHandle<CuMemoryHandle>();
-  handles_[*handle] = {.offset = offset, .bytes = bytes};
+  handles_[*handle] = {.offset = offset, .bytes = bytes, .device = device};
   ++counts_.handles;
   return CuResult::kSuccess;
 }
 
 CuResult Memory::Release(CuMemoryHandle handle) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released) return CuResult::kInvalidValue;
-  found->second.released = true;
+  if (found == handles_.end() || found->second.references == 0) return CuResult::kInvalidValue;
+  if (--found->second.references > 0) return CuResult::kSuccess;
   --counts_.handles;
   DropIfUnused(handle);
   return CuResult::kSuccess;
@@ -195,18 +247,17 @@ CuResult Memory::Release(CuMemoryHandle handle) {
 
 void Memory::DropIfUnused(CuMemoryHandle handle) {
   const auto found = handles_.find(handle);
-  if (!found->second.released || found->second.mapping_count > 0) return;
-  physical_->Give(found->second.offset, found->second.bytes);
+  if (found->second.references > 0 || found->second.mapping_count > 0) return;
+  Give(found->second.offset, found->second.bytes);
   handles_.erase(found);
 }
 
 CuResult Memory::Map(DeviceAddress address, int64_t bytes, CuMemoryHandle handle) {
   const auto found = handles_.find(handle);
-  if (found == handles_.end() || found->second.released) return CuResult::kInvalidValue;
+  if (found == handles_.end() || found->second.references == 0) return CuResult::kInvalidValue;
   if (bytes > found->second.bytes || !IsReserved(address, bytes) || Overlaps(address, bytes))
     return CuResult::kInvalidValue;
-  if (mmap(HostAt(address), static_cast<size_t>(bytes), PROT_NONE, MAP_SHARED | MAP_FIXED,
-           physical_->file(), found->second.offset) == MAP_FAILED)
+  if (!MapPhysical(HostAt(address), bytes, PROT_NONE, found->second.offset))
     return CuResult::kOutOfMemory;
   ++generation_;
   ++revision_;
@@ -214,9 +265,22 @@ CuResult Memory::Map(DeviceAddress address, int64_t bytes, CuMemoryHandle handle
                      .access = CuMemAccessFlags::kNone,
                      .handle = handle,
                      .offset = found->second.offset,
-                     .id = handle};
+                     .id = handle,
+                     .device = found->second.device};
   ++found->second.mapping_count;
   counts_.mapped_bytes += bytes;
+  return CuResult::kSuccess;
+}
+
+CuResult Memory::Retain(DeviceAddress address, CuMemoryHandle* handle) {
+  const auto after = views_.upper_bound(address);
+  if (after == views_.begin()) return CuResult::kInvalidValue;
+  const auto& [start, view] = *std::prev(after);
+  if (view.handle == 0 || address - start >= static_cast<uint64_t>(view.bytes))
+    return CuResult::kInvalidValue;
+  Handle& retained = handles_.find(view.handle)->second;
+  if (retained.references++ == 0) ++counts_.handles;
+  *handle = view.handle;
   return CuResult::kSuccess;
 }
 
@@ -234,7 +298,10 @@ CuResult Memory::Unmap(DeviceAddress address, int64_t bytes) {
   return CuResult::kSuccess;
 }
 
-CuResult Memory::SetAccess(DeviceAddress address, int64_t bytes, CuMemAccessFlags access) {
+CuResult Memory::SetAccess(DeviceAddress address,
+                           int64_t bytes,
+                           CuMemAccessFlags access,
+                           int device) {
   const auto first = views_.find(address);
   auto end = first;
   DeviceAddress covered = address;
@@ -243,7 +310,10 @@ CuResult Memory::SetAccess(DeviceAddress address, int64_t bytes, CuMemAccessFlag
        ++end)
     covered += end->second.bytes;
   if (covered == address || covered != address + bytes) return CuResult::kInvalidValue;
-  if (mprotect(HostAt(address), static_cast<size_t>(bytes), ProtectionOf(access)) != 0)
+  for (auto view = first; view != end; ++view)
+    if (view->second.device != device) return CuResult::kInvalidDevice;
+  if (mprotect(HostAt(address), static_cast<size_t>(bytes),
+               ProtectionOf(access, MemoryKind::kDevice)) != 0)
     return CuResult::kOutOfMemory;
   for (auto view = first; view != end; ++view)
     view->second.access = access;
@@ -267,25 +337,35 @@ bool Memory::Overlaps(DeviceAddress address, int64_t bytes) const {
   return last->first + last->second.bytes > address;
 }
 
-bool Memory::Covers(DeviceAddress address, int64_t bytes, CuMemAccessFlags access) const {
+bool Memory::Covers(DeviceAddress address,
+                    int64_t bytes,
+                    CuMemAccessFlags access,
+                    int device) const {
   if (bytes <= 0 || address > UINT64_MAX - bytes) return false;
   auto view = views_.upper_bound(address);
   if (view == views_.begin()) return false;
   --view;
   DeviceAddress next = view->first;
   for (; view != views_.end() && view->first == next && next < address + bytes; ++view) {
-    if (view->second.access < access) return false;
+    if (view->second.access < access || !view->second.IsOf(device)) return false;
     next += view->second.bytes;
     if (next <= address) return false;
   }
   return next >= address + bytes;
 }
 
-uint64_t Memory::IdOf(DeviceAddress address) const {
+Memory::Region Memory::RegionAt(DeviceAddress address) const {
   const auto after = views_.upper_bound(address);
-  if (after == views_.begin()) return 0;
+  if (after == views_.begin()) return {};
   const auto& [start, view] = *std::prev(after);
-  return address - start < static_cast<uint64_t>(view.bytes) ? view.id : 0;
+  if (address - start >= static_cast<uint64_t>(view.bytes)) return {};
+  return {.kind = view.kind,
+          .device = view.device,
+          .start = start,
+          .bytes = view.bytes,
+          .id = view.id,
+          .mapped = view.handle != 0,
+          .access = view.access};
 }
 
 }  // namespace coppice::emulator

@@ -22,7 +22,8 @@ bool IsMultiple(uint64_t value, int64_t of) {
 bool IsDeviceMemory(const CuMemAllocationProperties& properties) {
   return properties.type == CuMemAllocationType::kPinned &&
          properties.requested_handle_types == 0 &&
-         properties.location.type == CuMemLocationType::kDevice && properties.location.id == 0 &&
+         properties.location.type == CuMemLocationType::kDevice &&
+         TheState().IsDevice(properties.location.id) &&
          properties.win32_handle_metadata == nullptr && properties.compression_type == 0 &&
          properties.usage == 0 &&
          std::all_of(std::begin(properties.reserved), std::end(properties.reserved),
@@ -37,7 +38,8 @@ bool IsSize(size_t bytes) {
 
 CuResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   if (free_bytes == nullptr || total_bytes == nullptr) return CuResult::kInvalidValue;
-  const PhysicalMemory& physical = TheState().memory->physical();
+  const State& state = TheState();
+  const PhysicalMemory& physical = state.memory->physical(state.Device());
   *free_bytes = static_cast<size_t>(physical.capacity_bytes() - physical.used_bytes());
   *total_bytes = static_cast<size_t>(physical.capacity_bytes());
   return CuResult::kSuccess;
@@ -46,11 +48,15 @@ CuResult MemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 CuResult MemAlloc(CuDeviceAddress* address, size_t bytes) {
   if (address == nullptr || bytes == 0) return CuResult::kInvalidValue;
   if (!IsSize(bytes)) return CuResult::kOutOfMemory;
-  return TheState().memory->Allocate(address, static_cast<int64_t>(bytes));
+  State& state = TheState();
+  return state.memory->Allocate(address, static_cast<int64_t>(bytes), MemoryKind::kDevice,
+                                state.Device());
 }
 
 CuResult MemFree(CuDeviceAddress address) {
   State& state = TheState();
+  const MemoryKind kind = state.memory->RegionAt(address).kind;
+  if (kind != MemoryKind::kDevice && kind != MemoryKind::kManaged) return CuResult::kInvalidValue;
   // The result of the wait is of no concern: the memory of a dead context is freed all the same.
   state.scheduler.WaitForAll();
   return state.memory->Free(address);
@@ -82,7 +88,8 @@ CuResult MemCreate(CuMemoryHandle* handle,
     return CuResult::kInvalidValue;
   if (bytes == 0 || !IsMultiple(bytes, kGranularity)) return CuResult::kInvalidValue;
   if (!IsSize(bytes)) return CuResult::kOutOfMemory;
-  return TheState().memory->CreateHandle(handle, static_cast<int64_t>(bytes));
+  return TheState().memory->CreateHandle(handle, static_cast<int64_t>(bytes),
+                                         properties->location.id);
 }
 
 CuResult MemRelease(CuMemoryHandle handle) {
@@ -111,13 +118,15 @@ CuResult MemSetAccess(CuDeviceAddress address,
                       size_t count) {
   if (!IsSize(bytes) || descriptors == nullptr || count != 1) return CuResult::kInvalidValue;
   const CuMemAccessDescriptor& descriptor = *descriptors;
-  if (descriptor.location.type != CuMemLocationType::kDevice || descriptor.location.id != 0)
+  const int device = descriptor.location.id;
+  if (descriptor.location.type != CuMemLocationType::kDevice || !TheState().IsDevice(device))
     return CuResult::kInvalidValue;
   switch (descriptor.flags) {
     case CuMemAccessFlags::kNone:
     case CuMemAccessFlags::kRead:
     case CuMemAccessFlags::kReadWrite:
-      return TheState().memory->SetAccess(address, static_cast<int64_t>(bytes), descriptor.flags);
+      return TheState().memory->SetAccess(address, static_cast<int64_t>(bytes), descriptor.flags,
+                                          device);
   }
   return CuResult::kInvalidValue;
 }
@@ -135,7 +144,7 @@ CuResult MemGetAllocationGranularity(size_t* bytes,
 
 CuResult PointerGetAttribute(void* data, CuPointerAttribute attribute, CuDeviceAddress address) {
   if (data == nullptr || attribute != CuPointerAttribute::kBufferId) return CuResult::kInvalidValue;
-  const uint64_t id = TheState().memory->IdOf(address);
+  const uint64_t id = TheState().memory->RegionAt(address).id;
   if (id == 0) return CuResult::kInvalidValue;
   *static_cast<uint64_t*>(data) = id;
   return CuResult::kSuccess;

@@ -42,8 +42,10 @@ bool Processor::Run(const Task& task,
                     int node,
                     std::optional<uint64_t> source_sum) {
   ++now_us_;
-  const Surroundings surroundings = SurroundingsOf(task);
-  std::optional<Fault> fault = FindForeignAccess(task);
+  if (const auto* const release = std::get_if<ReleaseWork>(&task.work))
+    memory_.Free(release->address);
+  const Surroundings surroundings = SurroundingsOf(task, operation.device);
+  std::optional<Fault> fault = FindForeignAccess(task, operation.device);
   if (!fault.has_value()) {
     if (source_sum.has_value()) CheckSource(std::get<CopyWork>(task.work), *source_sum);
     const bool hides = options_.hides_memory && std::holds_alternative<HostWork>(task.work);
@@ -62,14 +64,16 @@ bool Processor::Run(const Task& task,
   return false;
 }
 
-Surroundings Processor::SurroundingsOf(const Task& task) {
+Surroundings Processor::SurroundingsOf(const Task& task, int device) {
   Surroundings surroundings{.draw = options_.sequential ? 0 : Draw(), .now_us = now_us_};
   const auto* const kernel = std::get_if<KernelWork>(&task.work);
   if (kernel == nullptr || kernel->kernel.ptx == nullptr) return surroundings;
-  if (std::exchange(ranges_revision_, memory_.revision()) != memory_.revision()) {
+  if (ranges_revision_ != memory_.revision() || ranges_device_ != device) {
+    ranges_revision_ = memory_.revision();
+    ranges_device_ = device;
     ranges_.clear();
     offsets_.clear();
-    memory_.ForEachReadable([this](ptx::MemoryRange range, uint64_t offset) {
+    memory_.ForEachReadable(device, [this](ptx::MemoryRange range, uint64_t offset) {
       ranges_.push_back(range);
       offsets_.push_back(offset);
     });
@@ -127,10 +131,10 @@ void Processor::LookAt(const Outcome& outcome,
 
 // The fault if a kernel declares to touch other than device memory, which a host could bear and a
 // device cannot.
-std::optional<Fault> Processor::FindForeignAccess(const Task& task) const {
+std::optional<Fault> Processor::FindForeignAccess(const Task& task, int device) const {
   if (!std::holds_alternative<KernelWork>(task.work)) return std::nullopt;
   for (const TouchedBytes& touched : task.touched)
-    if (!memory_.Covers(touched.bytes.begin, 1, CuMemAccessFlags::kRead))
+    if (!memory_.Covers(touched.bytes.begin, 1, CuMemAccessFlags::kRead, device))
       return DescribeFault(touched.name, touched.bytes.begin);
   return std::nullopt;
 }

@@ -76,8 +76,8 @@ class Processor {
            int node,
            std::optional<uint64_t> source_sum);
   bool RunNodeAt(const Operation& operation, int index);
-  std::optional<Fault> FindForeignAccess(const Task& task) const;
-  Surroundings SurroundingsOf(const Task& task);
+  std::optional<Fault> FindForeignAccess(const Task& task, int device) const;
+  Surroundings SurroundingsOf(const Task& task, int device);
   void LookAt(const Outcome& outcome, const Task& task, const Operation& operation, int node);
   void CheckSource(const CopyWork& copy, uint64_t sum);
   bool IsWritten(uint64_t begin, uint64_t end) const;
@@ -97,7 +97,8 @@ class Processor {
 
   std::vector<ptx::MemoryRange> ranges_;  // Of device memory, each ...
   std::vector<uint64_t> offsets_;         // ... with the physical offset of its first byte, ...
-  uint64_t ranges_revision_ = 0;          // ... as of this revision of memory.
+  uint64_t ranges_revision_ = 0;          // ... as of this revision of memory ...
+  int ranges_device_ = -1;                // ... and for this device.
   WrittenBytes written_;                  // Kept if reads of others are looked for.
 };
 

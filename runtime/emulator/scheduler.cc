@@ -57,15 +57,75 @@ void CheckAccesses(OperationId operation,
 
 }  // namespace
 
-CuStream Scheduler::Add() {
+CuStream Scheduler::Add(CuContext context, int device, unsigned flags, int priority) {
   auto stream = std::make_unique<StreamState>();
   StreamState& added = *stream;
+  added.context = context;
+  added.device = device;
+  added.flags = flags;
+  added.priority = priority;
   return added.handle = streams_.Insert(std::move(stream));
+}
+
+StreamState& Scheduler::MakeDefault(CuStream& handle,
+                                    CuContext context,
+                                    int device,
+                                    unsigned flags) {
+  if (handle == nullptr) {
+    handle = Add(context, device, flags, 0);
+    streams_.Find(handle)->is_default = true;
+    ++default_count_;
+  }
+  return *streams_.Find(handle);
+}
+
+StreamState& Scheduler::LegacyOf(CuContext context, int device) {
+  return MakeDefault(legacy_[context], context, device, 0);
+}
+
+StreamState& Scheduler::OwnOf(uint64_t thread, CuContext context, int device) {
+  return MakeDefault(own_[{context, thread}], context, device, 0);
+}
+
+bool Scheduler::IsLegacy(const StreamState& stream) const {
+  const auto found = legacy_.find(stream.context);
+  return found != legacy_.end() && found->second == stream.handle;
+}
+
+void Scheduler::OrderWithLegacy(StreamState& stream) {
+  if (legacy_.empty() || (stream.flags & kStreamNonBlocking) != 0) return;
+  const auto found = legacy_.find(stream.context);
+  if (found == legacy_.end()) return;
+  if (found->second != stream.handle) return WaitBehind(stream, *streams_.Find(found->second));
+  // In the order of their handles, so that one seed means one order of work.
+  std::map<CuStream, const StreamState*> blocking;
+  const auto add = [&](const StreamState& other) {
+    if (&other != &stream && other.context == stream.context &&
+        (other.flags & kStreamNonBlocking) == 0)
+      blocking[other.handle] = &other;
+  };
+  for (const auto& [handle, other] : streams_)
+    add(*other);
+  for (const auto& [handle, other] : retired_streams_)
+    add(*other);
+  for (const auto& [handle, other] : blocking)
+    WaitBehind(stream, *other);
+  // What they did is known to come before, whether or not it still has to run.
+  if (auto gone = gone_.extract(stream.context); !gone.empty())
+    Push(stream, Mark{.clock = std::move(gone.mapped())}, Task(EmptyWork{}));
+}
+
+void Scheduler::WaitBehind(StreamState& stream, const StreamState& other) {
+  uint64_t& position = stream.waited[other.handle];
+  if (position == other.submitted) return;
+  position = other.submitted;
+  Push(stream, other.end(), Task(EmptyWork{}));
 }
 
 void Scheduler::Retire(CuStream stream) {
   std::unique_ptr<StreamState> state = streams_.Take(stream);
   retired_clock_.Join(state->clock);
+  if ((state->flags & kStreamNonBlocking) == 0) gone_[state->context].Join(state->clock);
   if (!state->queue.empty()) retired_streams_.emplace(stream, std::move(state));
 }
 
@@ -107,6 +167,7 @@ void Scheduler::Push(StreamState& stream, Mark after, Body body) {
   if (checks_.watches_sources()) sums = SourceSumsOf(body);
   if (stream.queue.empty()) busy_.push_back(&stream);
   stream.queue.push_back({.id = id,
+                          .device = stream.device,
                           .after = std::move(after),
                           .body = std::move(body),
                           .source_sums = std::move(sums),
@@ -140,12 +201,21 @@ CuResult Scheduler::WaitFor(Mark mark) {
 }
 
 CuResult Scheduler::WaitForAll() {
+  return WaitForChosen([](const StreamState& /*stream*/) { return true; });
+}
+
+CuResult Scheduler::WaitForContext(CuContext context) {
+  return WaitForChosen([context](const StreamState& stream) { return stream.context == context; });
+}
+
+template <typename Chosen>
+CuResult Scheduler::WaitForChosen(Chosen chosen) {
   VectorClock all = retired_clock_;
   for (const auto& [handle, stream] : streams_)
-    all.Join(stream->clock);
+    if (chosen(*stream)) all.Join(stream->clock);
   std::vector<Mark> ends;
   for (const StreamState* stream : busy_)
-    ends.push_back(stream->end());
+    if (chosen(*stream)) ends.push_back(stream->end());
   for (const Mark& end : ends)
     WaitFor(end);
   HostWaited(all);
@@ -165,6 +235,7 @@ void Scheduler::HostWaited(const VectorClock& clock) {
 // The host knows of everything: nothing before can meet what comes, and the clocks start afresh.
 void Scheduler::ForgetAccesses() {
   retired_clock_.Clear();
+  gone_.clear();
   VectorClock known;
   for (const auto& [handle, stream] : streams_) {
     stream->clock.Clear();
@@ -276,8 +347,33 @@ void Scheduler::Abandon() {
     --waiting_threads_;
   }
   DropQueues();
+  const auto take = [this](CuStream handle) { streams_.Take(handle); };
+  for (const auto& [context, handle] : legacy_)
+    take(handle);
+  for (const auto& [place, handle] : own_)
+    take(handle);
+  legacy_.clear();
+  own_.clear();
+  default_count_ = 0;
   streams_.Abandon();
   ForgetAccesses();
+}
+
+void Scheduler::AbandonContext(CuContext context) {
+  WaitForContext(context);
+  std::vector<CuStream> gone;
+  for (const auto& [handle, stream] : streams_)
+    if (stream->context == context) gone.push_back(handle);
+  for (const CuStream handle : gone) {
+    const bool is_default = streams_.Find(handle)->is_default;
+    Retire(handle);
+    if (is_default)
+      --default_count_;
+    else
+      streams_.CountAbandoned();
+  }
+  legacy_.erase(context);
+  std::erase_if(own_, [context](const auto& entry) { return entry.first.first == context; });
 }
 
 void Scheduler::Clear() {

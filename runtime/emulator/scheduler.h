@@ -8,6 +8,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -45,10 +46,20 @@ class Scheduler {
         mutex_(*mutex) {}
 
   // Streams.
-  CuStream Add();
+  CuStream Add(CuContext context, int device, unsigned flags, int priority);
+  // The legacy stream of a context, and the own one of a thread there: made when they are needed.
+  StreamState& LegacyOf(CuContext context, int device);
+  StreamState& OwnOf(uint64_t thread, CuContext context, int device);
   StreamState* Find(CuStream stream) const { return streams_.Find(stream); }
   void Retire(CuStream stream);  // Forgets the handle; what is queued still runs.
   const HandleTable<CuStream, StreamState>& streams() const { return streams_; }
+  // Those that a call created.
+  int64_t stream_count() const { return streams_.count() - default_count_; }
+  bool IsLegacy(const StreamState& stream) const;
+
+  // Orders what is queued next as the legacy stream asks: behind all blocking streams of its
+  // context, and each of those behind it.
+  void OrderWithLegacy(StreamState& stream);
 
   // Queues an operation of `stream`. The result is the sticky error, if there is one.
   CuResult Enqueue(StreamState& stream, Mark after, Body body) {
@@ -76,6 +87,7 @@ class Scheduler {
   // meanwhile others may change the event that the mark came from.
   CuResult WaitFor(Mark mark);
   CuResult WaitForAll();
+  CuResult WaitForContext(CuContext context);
 
   // Runs a few operations and answers kSuccess or kNotReady for `mark`.
   CuResult Query(Mark mark);
@@ -85,7 +97,14 @@ class Scheduler {
   void Abandon();
   void Clear();
 
+  // Waits for what is queued in a context, and drops its streams but keeps counting them.
+  void AbandonContext(CuContext context);
+
  private:
+  void WaitBehind(StreamState& stream, const StreamState& other);
+  StreamState& MakeDefault(CuStream& handle, CuContext context, int device, unsigned flags);
+  template <typename Chosen>
+  CuResult WaitForChosen(Chosen chosen);
   template <typename Done>
   CuResult RunUntil(Done done);
   void HostWaited(const VectorClock& clock);
@@ -106,6 +125,10 @@ class Scheduler {
   int waiting_threads_ = 0;
 
   HandleTable<CuStream, StreamState> streams_;
+  std::map<CuContext, CuStream> legacy_;
+  std::map<std::pair<CuContext, uint64_t>, CuStream> own_;  // By context and thread.
+  int64_t default_count_ = 0;                               // Of the two.
+  std::map<CuContext, VectorClock> gone_;  // What lies behind blocking streams that are gone.
   absl::flat_hash_map<CuStream, std::unique_ptr<StreamState>> retired_streams_;  // Still busy.
   absl::flat_hash_map<Snapshot*, std::unique_ptr<Snapshot>> retired_snapshots_;  // Still queued.
   VectorClock retired_clock_;       // Of the streams that are gone.

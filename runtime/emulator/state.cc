@@ -5,6 +5,10 @@
 #include <atomic>
 #include <mutex>
 #include <pthread.h>
+#include <vector>
+
+#include "runtime/emulator/client_abi.h"
+#include "runtime/emulator/thread.h"
 
 namespace coppice::emulator {
 namespace {
@@ -57,8 +61,58 @@ void State::Restart() {
   kernels.Clear();
   memory->Clear();
   processor.Restart();
-  context = nullptr;
-  context_retains = 0;
+  contexts.Clear();
+  devices.assign(devices.size(), {});
+}
+
+CuContext State::Context() const {
+  return ThisThread().context();
+}
+
+int State::Device() const {
+  return contexts.Find(Context())->device;
+}
+
+StreamState* State::FindStream(CuStream stream) {
+  const auto value = reinterpret_cast<uintptr_t>(stream);
+  if (value == kPerThreadStream) return &scheduler.OwnOf(ThisThread().id, Context(), Device());
+  if (value <= kLegacyStream) return &scheduler.LegacyOf(Context(), Device());
+  return scheduler.Find(stream);
+}
+
+CuContext State::MakeContext(ContextState context) {
+  static uint64_t last_id = 0;  // Unique in the process; guarded by the emulator's mutex.
+  context.id = ++last_id;
+  return contexts.Insert(std::make_unique<ContextState>(context));
+}
+
+void State::EndContext(CuContext context) {
+  contexts.Take(context);
+  std::erase_if(captures, [&](const std::unique_ptr<Capture>& capture) {
+    if (scheduler.Find(capture->origin)->context != context) return false;
+    for (const auto& [handle, stream] : scheduler.streams())
+      if (stream->capture == capture.get()) stream->capture = nullptr;
+    return true;
+  });
+  if (contexts.begin() != contexts.end()) {
+    scheduler.AbandonContext(context);
+    std::vector<CuEvent> gone;
+    for (const auto& [handle, event] : events)
+      if (event->context == context) gone.push_back(handle);
+    for (const CuEvent handle : gone) {
+      events.Take(handle);
+      events.CountAbandoned();
+    }
+    return;
+  }
+  scheduler.Abandon();
+  events.Abandon();
+  graphs.Abandon();
+  nodes.Abandon();
+  execs.Abandon();
+  libraries.Abandon();
+  kernels.Abandon();
+  memory->AbandonAllocations();
 }
 
 Capture* State::FindCapture(uint64_t id) const {

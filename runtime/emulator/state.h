@@ -51,6 +51,21 @@
 
 namespace coppice::emulator {
 
+// A context: the primary one of a device, or one that a call made.
+struct ContextState {
+  int device = 0;
+  bool is_primary = false;
+  unsigned flags = 0;
+  uint64_t id = 0;  // Unique in the process.
+};
+
+// What there is once per device.
+struct DeviceState {
+  CuContext primary = nullptr;  // While it is retained.
+  int64_t retains = 0;
+  unsigned primary_flags = 0;
+};
+
 struct GraphState {
   CuGraph handle = nullptr;
   std::vector<GraphNode> nodes;
@@ -66,6 +81,8 @@ struct NodeState {
 };
 
 struct ExecState {
+  int device = 0;
+  uint64_t flags = 0;
   std::unique_ptr<Snapshot> snapshot;            // An update replaces it if launches are queued.
   absl::flat_hash_map<CuGraphNode, int> places;  // Of the graph's own nodes, children left out.
   Mark last_launch;                              // The launch that the next one has to wait for.
@@ -77,7 +94,8 @@ struct Capture {
   CuCaptureMode mode = CuCaptureMode::kGlobal;
   CuStream origin = nullptr;
   uint64_t origin_thread = 0;
-  CuGraph graph = nullptr;  // Null once invalidated.
+  CuGraph graph = nullptr;   // Null once invalidated.
+  bool given_graph = false;  // Somebody else's, which stays.
   bool invalidated = false;
 };
 
@@ -90,8 +108,10 @@ struct KernelState {
 };
 
 struct LibraryState {
+  int device = 0;  // On which its variables are.
   std::vector<CuKernel> kernels;
-  std::unique_ptr<ptx::Program> program;  // Null: host code.
+  std::unique_ptr<ptx::Program> program;  // Null: host code, or a device's own.
+  std::unique_ptr<package::Cubin> cubin;  // Null: none.
   DeviceAddress globals = 0;              // Of the program; 0 if it has none.
 };
 
@@ -104,8 +124,10 @@ struct State {
   struct Options {
     bool concurrent_entry = false;  // Aborts if two threads are inside one graph or exec.
     bool captured_event = false;    // Refuses an event of a capture that has ended.
+    int devices = 1;
     DeviceLimits limits;
     bool compiled_kernels = false;  // Of images that have host code too, runs the PTX.
+    bool cubins = true;             // Loads them, and launches none of their kernels.
     Checks::Options checks;
     Processor::Options processor;
     Scheduler::Options scheduler;
@@ -117,6 +139,7 @@ struct State {
       : options(its_options),
         legality(capture_legality),
         fault_handlers(&IsDeviceAddress),
+        devices(static_cast<size_t>(options.devices)),
         memory(std::move(device_memory)),
         checks(options.checks, memory.get()),
         processor(options.processor, memory.get(), &checks, &mutex),
@@ -129,10 +152,25 @@ struct State {
   // The capture with this id, or null once it has ended.
   Capture* FindCapture(uint64_t id) const;
 
+  // The calling thread's context, which admission has found to be alive, and its device.
+  CuContext Context() const;
+  int Device() const;
+
+  bool IsDevice(CuDevice device) const { return device >= 0 && device < options.devices; }
+
+  // The stream of a handle, which may be the legacy one or the thread's own; null: there is none
+  // in the calling thread's context.
+  StreamState* FindStream(CuStream stream);
+
+  CuContext MakeContext(ContextState context);
+  // Ends a context: what was made in it is no more.
+  void EndContext(CuContext context);
+
   const Options options;
   const CaptureLegality legality;
   std::mutex mutex;
   FaultHandlers fault_handlers;
+  std::vector<DeviceState> devices;
   std::unique_ptr<Memory> memory;
   HandleTable<CuEvent, EventState> events;
   Checks checks;
@@ -140,8 +178,7 @@ struct State {
   Scheduler scheduler;
 
   bool initialized = false;
-  CuContext context = nullptr;  // The primary context, while it is retained.
-  int64_t context_retains = 0;
+  HandleTable<CuContext, ContextState> contexts;
 
   HandleTable<CuGraph, GraphState> graphs;
   HandleTable<CuGraphNode, NodeState> nodes;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -44,6 +45,7 @@ using Body = std::variant<Task, GraphRun>;
 
 struct Operation {
   OperationId id;
+  int device = 0;
   Mark after;  // Runs only once this is complete.
   Body body;
   std::vector<uint64_t> source_sums;  // Of the host memory that its copies read, at submission.
@@ -53,6 +55,13 @@ struct Operation {
 
 struct StreamState {
   CuStream handle = nullptr;
+  CuContext context = nullptr;
+  int device = 0;
+  unsigned flags = 0;
+  int priority = 0;
+  bool is_default = false;  // One that no call creates.
+  // By stream, the position up to which the rules of the legacy stream have made this one wait.
+  std::map<CuStream, uint64_t> waited;
   std::deque<Operation> queue;
   uint64_t submitted = 0;  // Operations ever queued.
   uint64_t completed = 0;  // Operations that have run.
@@ -71,6 +80,8 @@ struct CapturedMark {
 };
 
 struct EventState {
+  CuContext context = nullptr;
+  unsigned flags = 0;
   bool keeps_time = false;
   Mark mark;                             // Of the last record, if that was not captured.
   std::optional<CapturedMark> captured;  // Of the last record, if that was.

@@ -11,10 +11,14 @@ namespace coppice::emulator {
 namespace {
 
 // The checks that a wait and a query on a stream share.
-CuResult CheckStreamWait(State& state, const StreamState* stream, EntryId entry) {
-  if (stream == nullptr) return CuResult::kInvalidHandle;
-  if (const CuResult result = RefuseCapturing(state, *stream); result != CuResult::kSuccess)
+CuResult CheckStreamWait(State& state, CuStream handle, EntryId entry, StreamState** stream) {
+  *stream = state.FindStream(handle);
+  if (*stream == nullptr) return CuResult::kInvalidHandle;
+  if (const CuResult result = RefuseImplicit(state, **stream, true); result != CuResult::kSuccess)
     return result;
+  if (const CuResult result = RefuseCapturing(state, **stream); result != CuResult::kSuccess)
+    return result;
+  if (state.scheduler.IsLegacy(**stream)) state.scheduler.OrderWithLegacy(**stream);
   return CheckCaptureAllows(state, entry);
 }
 
@@ -28,7 +32,8 @@ CuResult CheckEventWait(State& state, const EventState* event, EntryId entry) {
 
 CuResult StreamCreate(CuStream* stream, unsigned flags) {
   if (stream == nullptr || flags > kStreamNonBlocking) return CuResult::kInvalidValue;
-  *stream = TheState().scheduler.Add();
+  State& state = TheState();
+  *stream = state.scheduler.Add(state.Context(), state.Device(), flags, 0);
   return CuResult::kSuccess;
 }
 
@@ -44,23 +49,25 @@ CuResult StreamDestroy(CuStream stream) {
 
 CuResult StreamSynchronize(CuStream stream) {
   State& state = TheState();
-  const StreamState* const found = state.scheduler.Find(stream);
-  const CuResult result = CheckStreamWait(state, found, EntryId::kStreamSynchronize);
+  StreamState* found = nullptr;
+  const CuResult result = CheckStreamWait(state, stream, EntryId::kStreamSynchronize, &found);
   return result == CuResult::kSuccess ? state.scheduler.WaitFor(found->end()) : result;
 }
 
 CuResult StreamQuery(CuStream stream) {
   State& state = TheState();
-  const StreamState* const found = state.scheduler.Find(stream);
-  const CuResult result = CheckStreamWait(state, found, EntryId::kStreamQuery);
+  StreamState* found = nullptr;
+  const CuResult result = CheckStreamWait(state, stream, EntryId::kStreamQuery, &found);
   return result == CuResult::kSuccess ? state.scheduler.Query(found->end()) : result;
 }
 
 CuResult StreamWaitEvent(CuStream stream, CuEvent event, unsigned flags) {
   State& state = TheState();
-  StreamState* const waiting = state.scheduler.Find(stream);
+  StreamState* waiting = nullptr;
   const EventState* const awaited = FindEvent(state, event);
-  if (waiting == nullptr || awaited == nullptr) return CuResult::kInvalidHandle;
+  if (awaited == nullptr) return CuResult::kInvalidHandle;
+  if (const CuResult result = UseStream(state, stream, &waiting); result != CuResult::kSuccess)
+    return result;
   if (flags != 0) return CuResult::kInvalidValue;
   if (waiting->capture != nullptr || awaited->captured.has_value())
     return CaptureWait(state, *waiting, *awaited);
@@ -69,7 +76,7 @@ CuResult StreamWaitEvent(CuStream stream, CuEvent event, unsigned flags) {
 
 CuResult CtxSynchronize() {
   State& state = TheState();
-  if (state.captures.empty()) return state.scheduler.WaitForAll();
+  if (state.captures.empty()) return state.scheduler.WaitForContext(state.Context());
   for (const std::unique_ptr<Capture>& capture : state.captures)
     Invalidate(state, *capture);
   return CuResult::kStreamCaptureUnsupported;
@@ -80,6 +87,8 @@ CuResult EventCreate(CuEvent* event, unsigned flags) {
   if (event == nullptr || (flags & ~(kBlockingSync | kEventDisableTiming)) != 0)
     return CuResult::kInvalidValue;
   auto created = std::make_unique<EventState>();
+  created->context = TheState().Context();
+  created->flags = flags;
   created->keeps_time = (flags & kEventDisableTiming) == 0;
   *event = TheState().events.Insert(std::move(created));
   return CuResult::kSuccess;
@@ -92,8 +101,11 @@ CuResult EventDestroy(CuEvent event) {
 CuResult EventRecord(CuEvent event, CuStream stream) {
   State& state = TheState();
   EventState* const recorded = state.events.Find(event);
-  StreamState* const source = state.scheduler.Find(stream);
-  if (recorded == nullptr || source == nullptr) return CuResult::kInvalidHandle;
+  StreamState* source = nullptr;
+  if (recorded == nullptr) return CuResult::kInvalidHandle;
+  if (const CuResult result = UseStream(state, stream, &source); result != CuResult::kSuccess)
+    return result;
+  if (recorded->context != source->context) return CuResult::kInvalidHandle;
   if (source->capture != nullptr) return CaptureRecord(state, *source, *recorded);
   state.scheduler.Record(event, *recorded, *source);
   return CuResult::kSuccess;

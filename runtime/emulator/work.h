@@ -60,6 +60,11 @@ struct HostWork {
 
 struct EmptyWork {};
 
+// Gives memory back, in the order of the stream. No graph has it.
+struct ReleaseWork {
+  CuDeviceAddress address = 0;
+};
+
 struct GraphNode;
 
 // A child graph: a copy of the nodes it had when it was added.
@@ -67,7 +72,8 @@ struct ChildWork {
   std::vector<GraphNode> nodes;
 };
 
-using Work = std::variant<KernelWork, CopyWork, FillWork, HostWork, EmptyWork, ChildWork>;
+using Work =
+    std::variant<KernelWork, CopyWork, FillWork, HostWork, EmptyWork, ChildWork, ReleaseWork>;
 
 // A node depends on earlier nodes of its graph only, so that graphs have no cycles.
 struct GraphNode {

@@ -8,20 +8,28 @@
 #include "runtime/emulator/capture.h"
 #include "runtime/emulator/entries.h"
 #include "runtime/emulator/state.h"
+#include "runtime/emulator/submit.h"
 
 namespace coppice::emulator {
 namespace {
 
 CuResult Submit(State& state, CuStream stream, Work work) {
-  StreamState* const target = state.scheduler.Find(stream);
-  if (target == nullptr) return CuResult::kInvalidHandle;
+  StreamState* target = nullptr;
+  if (const CuResult result = UseStream(state, stream, &target); result != CuResult::kSuccess)
+    return result;
   if (target->capture != nullptr) return CaptureWork(state, *target, std::move(work));
   return state.scheduler.Enqueue(*target, Mark{}, Task(std::move(work)));
 }
 
+}  // namespace
+
+CuResult SubmitWork(CuStream stream, Work work) {
+  return Submit(TheState(), stream, std::move(work));
+}
+
 CuResult SubmitCopy(CuStream stream, const CuMemcpyParams& params) {
   State& state = TheState();
-  const StreamState* const target = state.scheduler.Find(stream);
+  const StreamState* const target = state.FindStream(stream);
   if (target == nullptr) return CuResult::kInvalidHandle;
   if (params.width_bytes == 0 && target->capture == nullptr) return CuResult::kSuccess;
   Work work;
@@ -31,7 +39,7 @@ CuResult SubmitCopy(CuStream stream, const CuMemcpyParams& params) {
 
 CuResult SubmitFill(CuStream stream, const CuMemsetNodeParams& params) {
   State& state = TheState();
-  const StreamState* const target = state.scheduler.Find(stream);
+  const StreamState* const target = state.FindStream(stream);
   if (target == nullptr) return CuResult::kInvalidHandle;
   if (params.width == 0 && target->capture == nullptr) return CuResult::kSuccess;
   Work work;
@@ -39,9 +47,11 @@ CuResult SubmitFill(CuStream stream, const CuMemsetNodeParams& params) {
   return result == CuResult::kSuccess ? Submit(state, stream, std::move(work)) : result;
 }
 
+namespace {
+
 // Notes the launch of a kernel, or reports it if a capture is the first to have it.
 void NoteLaunch(State& state, CuFunction function, CuStream stream) {
-  const StreamState* const target = state.scheduler.Find(stream);
+  const StreamState* const target = state.FindStream(stream);
   if (target == nullptr) return;
   KernelState& launched = *state.kernels.Find(reinterpret_cast<CuKernel>(function));
   launched.launched |= target->capture == nullptr;
@@ -51,6 +61,8 @@ void NoteLaunch(State& state, CuFunction function, CuStream stream) {
                   "there; launch it once before the capture",
                   launched.code.name));
 }
+
+}  // namespace
 
 CuResult SubmitKernel(CuStream stream,
                       const CuKernelNodeParams& params,
@@ -62,8 +74,6 @@ CuResult SubmitKernel(CuStream stream,
   NoteLaunch(state, params.function, stream);
   return Submit(state, stream, std::move(work));
 }
-
-}  // namespace
 
 CuResult MemcpyHtoDAsync(CuDeviceAddress target,
                          const void* source,

@@ -1,6 +1,7 @@
 // Buffers of a program: their roles, layouts and aliases.
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "coppice/base/units.h"
@@ -13,11 +14,22 @@ namespace {
 
 constexpr int64_t kSeedWordsMax = int64_t{1} << 32;
 constexpr const char* kRoles[] = {"input", "output", "temporary", "constant", "seed"};
+
 // Fills that a word says; a value is an object.
-constexpr FillKind kFillsInWords[] = {FillKind::kZero, FillKind::kSentinel, FillKind::kRepeatLast,
-                                      FillKind::kUndefined};
-constexpr const char* kFills[] = {NameOf(kFillsInWords[0]), NameOf(kFillsInWords[1]),
-                                  NameOf(kFillsInWords[2]), NameOf(kFillsInWords[3])};
+constexpr auto kFills = [] {
+  std::array<FillKind, kFillKindCount - 1> fills{};
+  size_t count = 0;
+  for (int kind = 0; kind < kFillKindCount; ++kind)
+    if (const auto fill = static_cast<FillKind>(kind); fill != FillKind::kValue)
+      fills[count++] = fill;
+  return fills;
+}();
+constexpr auto kFillWords = [] {
+  std::array<const char*, kFills.size()> words{};
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = NameOf(kFills[i]);
+  return words;
+}();
 
 absl::Status ReadFill(Json value, Buffer& buffer) {
   if (!value.present()) return absl::OkStatus();
@@ -27,8 +39,8 @@ absl::Status ReadFill(Json value, Buffer& buffer) {
     buffer.fill = Fill::Value(of);
     return absl::OkStatus();
   }
-  COPPICE_ASSIGN_OR_RETURN(const int fill, WordOf(value, kFills));
-  buffer.fill.kind = kFillsInWords[fill];
+  COPPICE_ASSIGN_OR_RETURN(const int fill, WordOf(value, kFillWords));
+  buffer.fill.kind = kFills[static_cast<size_t>(fill)];
   return absl::OkStatus();
 }
 

@@ -11,7 +11,6 @@ namespace {
 
 constexpr int64_t kStepsMax = 65'536;
 constexpr int64_t kOptionsMax = 1024;
-constexpr const char* kOperations[] = {"kernel", "memset", "memcpy", "call", "child"};
 
 // What reading one step needs. `scope` has no values of a kernel.
 struct StepPlace {
@@ -217,7 +216,7 @@ absl::StatusOr<ChildStep> ReadChild(Json value, const StepPlace& place) {
 absl::StatusOr<Step> ReadStep(Json value, const StepPlace& place) {
   COPPICE_RETURN_IF_ERROR(CheckKind(value, JsonKind::kObject));
   if (!value["op"].present()) return value.Error("has no field \"op\"; add it");
-  COPPICE_ASSIGN_OR_RETURN(const int operation, WordOf(value["op"], kOperations));
+  COPPICE_ASSIGN_OR_RETURN(const int operation, WordOf(value["op"], kStepOps));
   Step step;
   if (const Json condition = value["if"]; condition.present()) {
     COPPICE_ASSIGN_OR_RETURN(step.condition, place.scope.ExpressionOf(condition));

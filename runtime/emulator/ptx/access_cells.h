@@ -47,12 +47,12 @@ inline Row<uint64_t> GlobalRow(Visitor mine, const BlockOrder& order, size_t gra
           granules};
 }
 
-inline uint32_t* BitsOf(std::vector<Stamp>& stamps) {
+inline uint32_t* CellsOf(std::vector<Stamp>& stamps) {
   static_assert(sizeof(Stamp) == sizeof(uint32_t));
   return reinterpret_cast<uint32_t*>(stamps.data());
 }
 
-inline uint64_t* BitsOf(Visitor* visitors) {
+inline uint64_t* CellsOf(Visitor* visitors) {
   static_assert(sizeof(Visitor) == sizeof(uint64_t));
   return reinterpret_cast<uint64_t*>(visitors);
 }

@@ -46,8 +46,8 @@ void Accesses::Copy(
       if (kind == AccessKind::kLand && uninitialized_)
         SetAll(shadow.written.data() + offset, bytes);
       if (!races_) continue;
-      uint32_t* const writers = BitsOf(shadow.writers) + (offset >> shift_);
-      const uint32_t* const readers = BitsOf(shadow.readers) + (offset >> shift_);
+      uint32_t* const writers = CellsOf(shadow.writers) + (offset >> shift_);
+      const uint32_t* const readers = CellsOf(shadow.readers) + (offset >> shift_);
       const uint32_t mine = actor.stamp().bits();
       if (kind == AccessKind::kLand) {
         std::fill_n(writers, static_cast<size_t>(count), mine);

@@ -80,8 +80,8 @@ void Accesses::ReadSharedLanes(Actor& actor, const Reach& reach, uint64_t bytes,
       const uint32_t mine = actor.stamp().bits();
       const bool quiet = races_ && keep &&
                          (!uninitialized_ || AreAllSet(shadow.written.data() + offset, bytes)) &&
-                         AreAllFine(row, count, BitsOf(shadow.writers) + first, mine) &&
-                         ReadSharedCells(row, count, BitsOf(shadow.readers) + first, mine, known);
+                         AreAllFine(row, count, CellsOf(shadow.writers) + first, mine) &&
+                         ReadSharedCells(row, count, CellsOf(shadow.readers) + first, mine, known);
       if (!quiet) ReadShared(actor, offset, bytes, keep);
     }
   });
@@ -101,8 +101,8 @@ void Accesses::ReadGlobalLanes(Actor& actor, const Reach& reach, uint64_t bytes,
       const bool quiet =
           races_ && keep && (!asks_written_ || GlobalShadow::IsWritten(page, address, bytes)) &&
           (page.writers == nullptr ||
-           AreAllFine(row, count, BitsOf(page.writers.get()) + first, mine)) &&
-          ReadGlobalCells(row, count, BitsOf(shadow_.Readers(page)) + first, mine, several);
+           AreAllFine(row, count, CellsOf(page.writers.get()) + first, mine)) &&
+          ReadGlobalCells(row, count, CellsOf(shadow_.Readers(page)) + first, mine, several);
       if (!quiet) {
         ReadGlobal(actor, address, bytes, keep);
       } else if (record_) {

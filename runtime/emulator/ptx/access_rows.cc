@@ -104,8 +104,8 @@ bool Accesses::ReadRow(Actor& actor, const Reach& reach, uint64_t bytes) {
       return false;
     if (!races_) return true;
     const Row<uint32_t> row = SharedRow(actor.stamp(), shadow.order, granules);
-    uint32_t* const readers = BitsOf(shadow.readers) + (offset >> shift_);
-    if (!AllFine(row, BitsOf(shadow.writers) + (offset >> shift_)) || !AllFine(row, readers))
+    uint32_t* const readers = CellsOf(shadow.readers) + (offset >> shift_);
+    if (!AllFine(row, CellsOf(shadow.writers) + (offset >> shift_)) || !AllFine(row, readers))
       return false;
     SetAll(row, readers);
     return true;
@@ -118,8 +118,8 @@ bool Accesses::ReadRow(Actor& actor, const Reach& reach, uint64_t bytes) {
   if (races_) {
     const Row<uint64_t> row = GlobalRow({actor.block, actor.stamp()}, shadow.order, granules);
     const size_t first = shadow_.GranuleOf(address);
-    if (page.writers != nullptr && !AllFine(row, BitsOf(page.writers.get()) + first)) return false;
-    uint64_t* const readers = BitsOf(shadow_.Readers(page)) + first;
+    if (page.writers != nullptr && !AllFine(row, CellsOf(page.writers.get()) + first)) return false;
+    uint64_t* const readers = CellsOf(shadow_.Readers(page)) + first;
     if (AllFine(row, readers)) {
       SetAll(row, readers);
     } else if (AreAllSeveral(readers, granules * kLanes)) {
@@ -141,8 +141,8 @@ bool Accesses::WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const 
     const size_t offset = static_cast<size_t>(reach.at(0) - actor.warp.block().shared.data());
     if (races_) {
       const Row<uint32_t> row = SharedRow(actor.stamp(), shadow.order, granules);
-      if (!WriteCells(shift_, row, BitsOf(shadow.writers) + (offset >> shift_),
-                      BitsOf(shadow.readers) + (offset >> shift_), reach.at(0), values))
+      if (!WriteCells(shift_, row, CellsOf(shadow.writers) + (offset >> shift_),
+                      CellsOf(shadow.readers) + (offset >> shift_), reach.at(0), values))
         return false;
     }
     if (uninitialized_) std::memset(shadow.written.data() + offset, 1, all);
@@ -156,8 +156,8 @@ bool Accesses::WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const 
     const Row<uint64_t> row = GlobalRow({actor.block, actor.stamp()}, shadow.order, granules);
     const size_t first = shadow_.GranuleOf(address);
     const uint64_t* const readers =
-        page.readers == nullptr ? nullptr : BitsOf(page.readers.get()) + first;
-    if (!WriteCells(shift_, row, BitsOf(shadow_.Writers(page)) + first, readers, reach.at(0),
+        page.readers == nullptr ? nullptr : CellsOf(page.readers.get()) + first;
+    if (!WriteCells(shift_, row, CellsOf(shadow_.Writers(page)) + first, readers, reach.at(0),
                     values))
       return false;
   }

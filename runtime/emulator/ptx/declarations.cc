@@ -11,7 +11,7 @@
 namespace coppice::ptx {
 namespace {
 
-constexpr std::pair<std::string_view, Space> kSpaces[] = {
+constexpr std::pair<std::string_view, Space> kDeclaredSpaces[] = {
     {".reg", Space::kReg},     {".const", Space::kConst}, {".global", Space::kGlobal},
     {".local", Space::kLocal}, {".param", Space::kParam}, {".shared", Space::kShared},
 };
@@ -30,7 +30,7 @@ constexpr std::pair<std::string_view, Type> kTypes[] = {
 
 constexpr int64_t kAlignmentMax = 1 << 16;
 constexpr int64_t kRegistersMax = 1 << 24;
-constexpr int64_t kElementsMax = int64_t{1} << 32;
+constexpr int64_t kArrayElementsMax = int64_t{1} << 32;
 constexpr size_t kDimensionsMax = 16;
 
 template <typename Value, size_t kRows>
@@ -128,7 +128,7 @@ bool ParseInitializer(Cursor& cursor, const Variable& variable, Initializer* val
 // only the last may be short.
 bool ParseInitializers(Cursor& cursor, Variable* variable) {
   const bool open = !variable->dims.empty() && variable->dims.front() == 0;
-  const int64_t elements_max = open ? kElementsMax : variable->elements();
+  const int64_t elements_max = open ? kArrayElementsMax : variable->elements();
   if (!cursor.At('{')) {
     Initializer value;
     if (!ParseInitializer(cursor, *variable, &value)) return false;
@@ -182,9 +182,9 @@ bool ParseDimensions(Cursor& cursor, Variable* variable) {
     int64_t dim = 0;
     const bool open = variable->dims.empty() && cursor.At(']');
     const int64_t least = variable->dims.empty() ? 0 : 1;
-    if (!open && !cursor.ExpectInteger(least, kElementsMax, &dim)) return false;
+    if (!open && !cursor.ExpectInteger(least, kArrayElementsMax, &dim)) return false;
     // Sizes are computed without overflow everywhere behind this.
-    if (dim > 0 && elements > kElementsMax / dim)
+    if (dim > 0 && elements > kArrayElementsMax / dim)
       return cursor.Refuse(fmt::format("'{}' has more than 2^32 elements", variable->name));
     elements *= std::max<int64_t>(dim, 1);
     if (variable->dims.size() == kDimensionsMax) return cursor.Fail("no more dimensions");
@@ -210,7 +210,7 @@ bool ParseDeclarator(Cursor& cursor, Variable* variable) {
 }  // namespace
 
 std::optional<Space> SpaceHere(const Cursor& cursor) {
-  return Find(kSpaces, cursor);
+  return Find(kDeclaredSpaces, cursor);
 }
 
 bool ParseVariables(Cursor& cursor, bool external, std::vector<Variable>* variables) {

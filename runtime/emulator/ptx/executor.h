@@ -1,6 +1,10 @@
 // What the emulator asks of the executor. A program that links coppice::ptx has one; any other runs
 // kernels that are host code, and refuses PTX when it is loaded.
 //
+// COPPICE_PTX_COUNTS in the environment names a file to which each launch appends a line: kernel,
+// instructions of warps, instructions of threads, bytes of global memory that were read, and that
+// were written, apart by tabs.
+//
 // Threads: any thread.
 
 #pragma once

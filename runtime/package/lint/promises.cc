@@ -8,9 +8,9 @@
 #include "fmt/format.h"
 
 #include "coppice/base/units.h"
+#include "coppice/runtime/package_uses.h"
 
 #include "runtime/package/lint/program_lint.h"
-#include "runtime/package/lint/uses.h"
 
 namespace coppice::package {
 namespace {
@@ -156,7 +156,7 @@ class PaddingWalk {
   bool TellsPadding(const Buffer& buffer) const {
     return IsInteger(buffer.dtype) && !buffer.is_static &&
            lint_.program.symbols[symbol_].claim->padding != PaddingContents::kAny &&
-           (buffer.fill.kind == FillKind::kValue || buffer.fill.kind == FillKind::kSentinel);
+           IsConstant(buffer.fill.kind) && buffer.fill.kind != FillKind::kZero;
   }
 
   int RootOf(int buffer) const {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "coppice/base/status.h"
+#include "coppice/runtime/package_uses.h"
 
 #include "runtime/package/lint/program_lint.h"
-#include "runtime/package/lint/uses.h"
 
 namespace coppice::package {
 namespace {

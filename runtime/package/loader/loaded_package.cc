@@ -12,22 +12,21 @@
 
 #include "coppice/base/status.h"
 #include "coppice/runtime/safetensors.h"
-#include "coppice/runtime/stream.h"
 
 namespace coppice::package {
 namespace {
 
 constexpr uint64_t kPortableClusterBlocks = 8;
 
-absl::StatusOr<TargetDevice> DeviceOf(const Driver& driver, const LoadOptions& options) {
+absl::StatusOr<TargetDevice> DeviceOf(const Context& context, const LoadOptions& options) {
+  const Driver& driver = context.driver();
   const RelaxedCaptureScope relaxed(driver);
-  const CuDevice device = 0;
   int major = 0;
   int minor = 0;
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::DeviceGetAttribute>(
-      &major, CuDeviceAttribute::kComputeCapabilityMajor, device));
+      &major, CuDeviceAttribute::kComputeCapabilityMajor, context.device()));
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::DeviceGetAttribute>(
-      &minor, CuDeviceAttribute::kComputeCapabilityMinor, device));
+      &minor, CuDeviceAttribute::kComputeCapabilityMinor, context.device()));
   const int capability = 10 * major + minor;
   return driver.kind() == DriverKind::kEmulator ? TargetDevice::Emulator(capability)
                                                 : TargetDevice::Gpu(capability, options.allow_ptx);
@@ -73,15 +72,24 @@ LoadedPackage::LoadedPackage(Package package)
       }()) {}
 
 absl::StatusOr<std::unique_ptr<const LoadedPackage>> LoadedPackage::Load(
-    const Driver& driver, Package package, const LoadOptions& options) {
+    const Context& context, Package package, const LoadOptions& options) {
   std::unique_ptr<LoadedPackage> loaded(new LoadedPackage(std::move(package)));
   COPPICE_RETURN_IF_ERROR(loaded->FindConstants());
-  COPPICE_RETURN_IF_ERROR(loaded->LoadKernels(driver, options));
+  COPPICE_ASSIGN_OR_RETURN(TargetDevice device, DeviceOf(context, options));
+  const Driver& driver = context.driver();
+  absl::Status status = loaded->LoadKernels(driver, device);
+  // Code that fits and is refused: such a driver takes PTX alone.
+  if (CuResultOf(status) == CuResult::kNoBinaryForGpu && device.ptx_capability_max != 0) {
+    device.cubins = false;
+    if (loaded->LoadKernels(driver, device).ok()) return loaded;
+  }
+  if (!status.ok()) return status;
   return loaded;
 }
 
-absl::Status LoadedPackage::LoadKernels(const Driver& driver, const LoadOptions& options) {
-  COPPICE_ASSIGN_OR_RETURN(const TargetDevice device, DeviceOf(driver, options));
+absl::Status LoadedPackage::LoadKernels(const Driver& driver, const TargetDevice& device) {
+  kernels_.clear();
+  libraries_.clear();
   std::map<int, size_t> library_of;  // Of a module.
   for (const Kernel& kernel : manifest().kernels) {
     std::vector<LoadedKernel>& variants = kernels_.emplace_back();
