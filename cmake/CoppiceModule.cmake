@@ -45,7 +45,8 @@ endfunction()
 
 # coppice_install(<target> <argument of install(TARGETS)>...)
 # Installs a target without what only debuggers read, unless it is a Debug build: a stripped archive
-# keeps the symbols that linkers need.
+# keeps the symbols that linkers need. COPPICE_INSTALL_FOLDER of the target is the folder below the
+# usual one that it goes to, as one of the arguments says.
 function(coppice_install target)
   install(TARGETS ${target} ${ARGN})
   set_property(GLOBAL APPEND PROPERTY COPPICE_INSTALLED ${target})
@@ -57,6 +58,10 @@ function(coppice_install target)
   elseif(type STREQUAL "EXECUTABLE")
     set(folder "${CMAKE_INSTALL_BINDIR}")
     set(option --strip-all)
+  endif()
+  get_target_property(own_folder ${target} COPPICE_INSTALL_FOLDER)
+  if(own_folder)
+    string(APPEND folder "/${own_folder}")
   endif()
   if(CMAKE_STRIP AND NOT type STREQUAL "INTERFACE_LIBRARY")
     install(CODE "
@@ -110,7 +115,7 @@ endfunction()
 # exported symbols, its hooks. COST is about how long it takes; CTest starts the longest first.
 #
 # With the label gpu, which goes with ALONE, it is for a machine that has one, and
-# tools/gpu_check.sh runs its instances Cuda.
+# tools/gpu_check.sh runs its instances Cuda; <path>_cuda runs them on the emulated libcuda.so.1.
 function(coppice_test path)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "PROGRAM;COST" "SOURCES;LINK;LABELS")
   get_filename_component(folder "${path}" DIRECTORY)
@@ -156,7 +161,19 @@ function(coppice_test path)
   endif()
   if("gpu" IN_LIST arg_LABELS)
     set_property(GLOBAL APPEND PROPERTY COPPICE_GPU_TESTS ${target})
+    if(COPPICE_DEVICE_CODE AND COPPICE_NVCC)
+      add_test(NAME ${path}_cuda COMMAND ${target} --gtest_filter=*/Cuda)
+      coppice_run_on_emulated_cuda(${path}_cuda)
+    endif()
   endif()
+endfunction()
+
+# Has a registered test find the emulated libcuda.so.1 where it loads CUDA's, and fail if that finds
+# anything wrong.
+function(coppice_run_on_emulated_cuda test)
+  set_tests_properties(${test} PROPERTIES
+    ENVIRONMENT "LD_LIBRARY_PATH=$<TARGET_FILE_DIR:coppice_emulated_cuda>"
+    FAIL_REGULAR_EXPRESSION "Running 0 tests;libcuda.so.1: finding")
 endfunction()
 
 # Sets `result` to whether tests of these sources start threads, or have a session start one: its

@@ -33,7 +33,7 @@ option(COPPICE_UNITE_SOURCES "Compile several sources of a library as one" ${PRO
 
 function(coppice_unite)
   if(COPPICE_UNITE_SOURCES)
-    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 32)
   endif()
 endfunction()
 

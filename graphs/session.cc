@@ -3,6 +3,8 @@
 #include "coppice/graphs/session.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -175,21 +177,21 @@ absl::StatusOr<Lease> Session::Run(const Call& call) {
 
 absl::StatusOr<Lease> Session::Include(const Call& call) {
   SessionParts& parts = *parts_;
-  if (parts.sticky.present()) return parts.failures.Note(parts.sticky.Get());
-  internal::Request request(call);
-  if (absl::Status refused = internal::Check(parts, request); !refused.ok()) [[unlikely]]
-    return parts.failures.Note(std::move(refused));
-  Lane& lane = parts.lane(call.lane);
-  const std::lock_guard lock(lane.mutex);
-  if (absl::Status refused = internal::PadCall(call, Observe::kNo, request.shape); !refused.ok())
-    return parts.failures.Note(std::move(refused));
-  if (absl::Status refused = internal::TakeStatics(request); !refused.ok()) [[unlikely]]
-    return parts.failures.Note(std::move(refused));
-  absl::StatusOr<Lease> lease = internal::Include(parts, request, lane);
-  if (!lease.ok())
-    return parts.failures.Note(
-        parts.sticky.Note(internal::NameGoneStream(parts, call, lane, lease.status())));
-  return lease;
+  const auto include = [&]() -> absl::StatusOr<Lease> {
+    COPPICE_RETURN_IF_ERROR(parts.sticky.Get());
+    internal::Request request(call);
+    COPPICE_RETURN_IF_ERROR(internal::Check(parts, request));
+    Lane& lane = parts.lane(call.lane);
+    const std::lock_guard lock(lane.mutex);
+    COPPICE_RETURN_IF_ERROR(internal::PadCall(call, Observe::kNo, request.shape));
+    COPPICE_RETURN_IF_ERROR(internal::TakeStatics(request));
+    absl::StatusOr<Lease> lease = internal::Include(parts, request, lane);
+    if (lease.ok()) return lease;
+    return parts.sticky.Note(internal::NameGoneStream(parts, call, lane, lease.status()));
+  };
+  absl::StatusOr<Lease> lease = include();
+  if (lease.ok()) return lease;
+  return parts.failures.Note(internal::AskedBy("Session::Include", lease.status()));
 }
 
 Explanation Session::Explain(const Call& call) const {
@@ -203,6 +205,7 @@ Explanation Session::Explain(const Call& call) const {
     if (explanation.status.ok()) explanation.status = internal::TakeStatics(request);
     if (explanation.status.ok()) explanation = internal::ExplainCall(*parts_, request, lane);
   }
+  explanation.status = internal::AskedBy("Session::Explain", std::move(explanation.status));
   if (!explanation.status.ok()) explanation.text = MessageOf(explanation.status);
   return explanation;
 }
@@ -224,82 +227,84 @@ absl::StatusOr<ChainScope> Session::Chain(int lane) {
   return ChainScope(&chained);
 }
 
-absl::Status Session::Warm(const Program& program,
-                           const Binding* binding,
-                           std::span<const std::vector<int64_t>> buckets,
-                           std::span<const int64_t> scalars,
-                           const WarmOptions& options) {
-  COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
+absl::Status SessionWarming::Warm(const Program& program,
+                                  const Binding* binding,
+                                  std::span<const std::vector<int64_t>> buckets,
+                                  std::span<const int64_t> scalars,
+                                  const WarmOptions& options) {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
   const internal::WarmRequest request{
       .program = program, .binding = binding, .scalars = scalars, .options = options};
-  COPPICE_RETURN_IF_ERROR(parts_->CheckLane("Session::Warm", options.lane));
-  Lane& lane = parts_->lane(options.lane);
+  COPPICE_RETURN_IF_ERROR(parts_.CheckLane("Session::Warm", options.lane));
+  Lane& lane = parts_.lane(options.lane);
   const std::lock_guard lock(lane.mutex);
   COPPICE_ASSIGN_OR_RETURN(const std::vector<internal::CallShape> shapes,
-                           internal::CheckWarm(*parts_, request, buckets));
-  return parts_->sticky.Note(internal::WarmBuckets(*parts_, request, shapes, lane));
+                           internal::CheckWarm(parts_, request, buckets));
+  return parts_.sticky.Note(internal::WarmBuckets(parts_, request, shapes, lane));
 }
 
-absl::StatusOr<std::vector<PlannedBucket>> Session::Plan(
+absl::StatusOr<std::vector<PlannedBucket>> SessionWarming::Plan(
     const Program& program,
     std::span<const std::vector<int64_t>> buckets,
     std::span<const int64_t> scalars) const {
-  return internal::PlanAhead(*parts_, program, buckets, scalars);
+  return internal::PlanAhead(parts_, program, buckets, scalars);
 }
 
-absl::Status Session::Warm(std::span<const WarmStep> steps, const WarmOptions& options) {
-  COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
+absl::Status SessionWarming::Warm(std::span<const WarmStep> steps, const WarmOptions& options) {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
   if (steps.empty()) return absl::OkStatus();
-  COPPICE_RETURN_IF_ERROR(parts_->CheckLane("Session::Warm", options.lane));
-  Lane& lane = parts_->lane(options.lane);
+  COPPICE_RETURN_IF_ERROR(parts_.CheckLane("Session::Warm", options.lane));
+  Lane& lane = parts_.lane(options.lane);
   const std::lock_guard lock(lane.mutex);
   COPPICE_ASSIGN_OR_RETURN(const std::vector<internal::CallShape> shapes,
-                           internal::CheckChain(*parts_, steps, options));
-  return parts_->sticky.Note(internal::WarmChain(*parts_, steps, shapes, options, lane));
+                           internal::CheckChain(parts_, steps, options));
+  return parts_.sticky.Note(internal::WarmChain(parts_, steps, shapes, options, lane));
 }
 
-absl::Status Session::SaveProfile(const std::string& path) const {
-  COPPICE_ASSIGN_OR_RETURN(const internal::Profile profile, internal::ProfileOf(*parts_));
+absl::Status SessionWarming::SaveProfile(const std::string& path) const {
+  COPPICE_ASSIGN_OR_RETURN(const internal::Profile profile, internal::ProfileOf(parts_));
   return internal::WriteWhole(path, internal::TextOf(profile));
 }
 
-absl::StatusOr<LoadedProfile> Session::LoadProfile(const std::string& path,
-                                                   const LoadProfileOptions& options) {
-  COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
-  COPPICE_RETURN_IF_ERROR(internal::CheckLoad(*parts_, options));
+absl::StatusOr<LoadedProfile> SessionWarming::LoadProfile(const std::string& path,
+                                                          const LoadProfileOptions& options) {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
+  COPPICE_RETURN_IF_ERROR(internal::CheckLoad(parts_, options));
   COPPICE_ASSIGN_OR_RETURN(const internal::Profile profile, internal::ReadProfile(path));
-  return internal::LoadProfile(*parts_, profile, options);
+  return internal::LoadProfile(parts_, profile, options);
 }
 
-absl::Status Session::SetPolicy(const Program& program, int symbol, PaddingPolicy policy) {
-  COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
-  const auto lock = LockLadders(*parts_);
-  return parts_->sticky.Note(internal::SetPolicy(*parts_, program, symbol, std::move(policy)));
+absl::Status SessionPolicies::SetPolicy(const Program& program, int symbol, PaddingPolicy policy) {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
+  const auto lock = LockLadders(parts_);
+  return parts_.sticky.Note(internal::SetPolicy(parts_, program, symbol, std::move(policy)));
 }
 
-absl::StatusOr<PaddingPolicy> Session::GetPolicy(const Program& program, int symbol) const {
-  const auto lock = LockLadders(*parts_);
+absl::StatusOr<PaddingPolicy> SessionPolicies::GetPolicy(const Program& program, int symbol) const {
+  const auto lock = LockLadders(parts_);
   COPPICE_ASSIGN_OR_RETURN(const internal::Ladder* ladder,
-                           internal::FindLadder("Session::GetPolicy", *parts_, program, symbol));
+                           internal::FindLadder("Session::GetPolicy", parts_, program, symbol));
   return ladder->policy;
 }
 
-absl::StatusOr<RebucketReport> Session::Rebucket(const Program& program,
-                                                 int symbol,
-                                                 const RebucketOptions& options) {
-  COPPICE_RETURN_IF_ERROR(parts_->sticky.Get());
-  const auto lock = LockLadders(*parts_);
-  return internal::Rebucket(*parts_, program, symbol, options);
+absl::StatusOr<RebucketReport> SessionPolicies::Rebucket(const Program& program,
+                                                         int symbol,
+                                                         const RebucketOptions& options) {
+  COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
+  const auto lock = LockLadders(parts_);
+  return internal::Rebucket(parts_, program, symbol, options);
 }
 
-absl::StatusOr<std::string> Session::GetObserved(const Program& program, int symbol) const {
-  const auto lock = LockLadders(*parts_);
-  return internal::GetObserved(*parts_, program, symbol);
+absl::StatusOr<std::string> SessionPolicies::GetObserved(const Program& program, int symbol) const {
+  const auto lock = LockLadders(parts_);
+  return internal::GetObserved(parts_, program, symbol);
 }
 
-absl::Status Session::SetObserved(const Program& program, int symbol, std::string_view json) {
-  const auto lock = LockLadders(*parts_);
-  return internal::SetObserved(*parts_, program, symbol, json);
+absl::Status SessionPolicies::SetObserved(const Program& program,
+                                          int symbol,
+                                          std::string_view json) {
+  const auto lock = LockLadders(parts_);
+  return internal::SetObserved(parts_, program, symbol, json);
 }
 
 void Session::SetStance(Stance stance) {
@@ -335,14 +340,15 @@ void Session::WaitForRecordings() {
   if (parts_->background != nullptr) parts_->background->Wait();
 }
 
-void Session::Mark(std::string_view name) {
-  if (parts_->tracer != nullptr) parts_->tracer->Mark(name);
+void SessionTrace::Mark(std::string_view name) {
+  if (parts_.tracer != nullptr) parts_.tracer->Mark(name);
 }
 
-absl::Status Session::NoteRequest(const RequestTimes& times) {
+absl::Status SessionTrace::NoteRequest(const RequestTimes& times) {
   if (times.first_token_ns < 0 || times.last_token_ns < times.first_token_ns)
     return InvalidArgument(
-        "Session::NoteRequest: request {} has its first token after {} ns and its last after {} "
+        "Session::NoteRequest: request {} has its first token after {} ns and its last after "
+        "{} "
         "ns; give times from its arrival, the last no earlier than the first",
         times.id, times.first_token_ns, times.last_token_ns);
   constexpr int64_t kIdMax = int64_t{1} << 53;
@@ -351,14 +357,15 @@ absl::Status Session::NoteRequest(const RequestTimes& times) {
                            times.id);
   if (times.input_tokens < 0 || times.output_tokens < 1)
     return InvalidArgument(
-        "Session::NoteRequest: request {} reads {} tokens and writes {}; it writes at least one",
+        "Session::NoteRequest: request {} reads {} tokens and writes {}; it writes at least "
+        "one",
         times.id, times.input_tokens, times.output_tokens);
-  if (parts_->tracer != nullptr) parts_->tracer->Request(times);
+  if (parts_.tracer != nullptr) parts_.tracer->Request(times);
   return absl::OkStatus();
 }
 
-absl::Status Session::FlushTrace() const {
-  return parts_->tracer == nullptr ? absl::OkStatus() : parts_->tracer->Flush();
+absl::Status SessionTrace::Flush() const {
+  return parts_.tracer == nullptr ? absl::OkStatus() : parts_.tracer->Flush();
 }
 
 SessionStats Session::stats() const {
@@ -396,9 +403,15 @@ std::vector<KernelVariant> Session::variants() const {
 
 std::vector<NodeInfo> Session::nodes() const {
   std::vector<NodeInfo> infos;
-  const auto append = [&infos](const internal::Node& node) {
-    infos.push_back(node.info());
-    infos.back().retired = node.unreachable();
+  std::map<const internal::Family*, int64_t> families;
+  const auto append = [&](const internal::Node& node) {
+    NodeInfo& info = infos.emplace_back(node.info());
+    info.retired = node.unreachable();
+    if (node.exact() == nullptr) return;
+    const internal::Family& family = node.exact()->family();
+    const auto [found, first] = families.try_emplace(&family, std::ssize(families) + 1);
+    info.family = found->second;
+    info.exec_bytes = first ? family.bytes() : 0;
   };
   for (const std::unique_ptr<Lane>& lane : parts_->lanes) {
     const std::lock_guard lock(lane->mutex);

@@ -1,7 +1,9 @@
 // What a page of metrics says of a session, gathered lane by lane.
 
+#include <iterator>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,10 +26,16 @@ namespace {
 
 void CountGraphs(Lane& lane, MetricsSnapshot& snapshot) {
   const internal::NodeTables& nodes = lane.nodes();
-  nodes.ForEachNode([&snapshot](const Node& node) {
+  std::set<const internal::Family*> families;
+  nodes.ForEachNode([&](const Node& node) {
     ++(node.unreachable() ? snapshot.graphs_retired : snapshot.graphs_recorded);
     snapshot.graph_nodes += node.info().graph_nodes;
+    if (node.exact() == nullptr)
+      snapshot.executables += node.info().graphs;
+    else
+      families.insert(&node.exact()->family());
   });
+  snapshot.executables += std::ssize(families);
   for (const internal::NodeTable& table : nodes.all()) {
     for (const Bucket* bucket : table.buckets()) {
       ++(bucket->has_graph()    ? snapshot.buckets_recorded

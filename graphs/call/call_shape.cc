@@ -9,6 +9,7 @@
 #include "coppice/base/status.h"
 
 #include "graphs/call/holder.h"
+#include "graphs/lane/stream_order.h"
 
 namespace coppice::internal {
 namespace {
@@ -21,11 +22,10 @@ absl::Status WrongInput(const Program& program,
                         uint32_t seen) {
   const InputSpec& spec = program.copied_input(copy);
   std::string wants;
-  const CopyShape& shape = program.copy_shapes[copy];
-  for (const Dim& dim : std::span(shape.dims).first(static_cast<size_t>(shape.rank))) {
+  for (const Dim& dim : program.CallersDims(copy)) {
     wants += fmt::format(" {}", NameOf(program.spec, dim));
-    if (dim.symbol >= 0 && (seen >> dim.symbol & 1) != 0)
-      wants += fmt::format(" ({})", extents[static_cast<size_t>(dim.symbol)]);
+    if (const int extent = ExtentOf(dim); extent >= 0 && (seen >> extent & 1) != 0)
+      wants += fmt::format(" ({})", extents[static_cast<size_t>(extent)]);
   }
   std::string got;
   for (int axis = 0; axis < std::min<int>(tensor.rank, kRankMax); ++axis) {
@@ -50,7 +50,7 @@ absl::Status WrongInput(const Program& program,
                                          bool& in_pool) {
   const char* wrong = "";
   const std::optional<ByteSpan> span = SpanOf(tensor);
-  if ((tensor.data & program.copy_shapes[copy].misalignment) != 0) {
+  if ((tensor.data & program.layout.copy_shapes[copy].misalignment) != 0) {
     wrong = "is at no multiple of its element's bytes";
   } else if (!span.has_value()) {
     wrong = "has strides that leave the addresses there are";
@@ -77,7 +77,7 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
   uint32_t seen = 0;  // Those that an axis had.
   // Once: the compiler cannot know that no extent is a part of these.
   const std::span<const Tensor> inputs = call.inputs;
-  const CopyShape* const shapes = program.copy_shapes.data();
+  const CopyShape* const shapes = program.layout.copy_shapes.data();
   const AddressSpan in_lanes = windows.lanes();
   for (size_t copy = 0; copy < inputs.size(); ++copy) {
     const Tensor& tensor = inputs[copy];
@@ -88,13 +88,13 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
     int64_t wrong = 0;     // Not 0 if a size is not what it must be.
     bool empty = false;
     for (size_t axis = 0; axis < static_cast<size_t>(wanted.rank); ++axis) {
-      const Dim& dim = wanted.dims[axis];
+      const CopyShape::Axis& wanted_axis = wanted.axes[axis];
       const int64_t size = tensor.sizes[axis];
       strides |= static_cast<uint64_t>(tensor.strides[axis]);
-      int64_t expected = dim.size;
-      if (dim.symbol >= 0) {
-        int64_t& extent = shape.real[static_cast<size_t>(dim.symbol)];
-        const uint32_t bit = uint32_t{1} << dim.symbol;
+      int64_t expected = wanted_axis.size;
+      if (wanted_axis.extent >= 0) {
+        int64_t& extent = shape.real[static_cast<size_t>(wanted_axis.extent)];
+        const uint32_t bit = uint32_t{1} << wanted_axis.extent;
         if ((seen & bit) == 0) {
           extent = size;
           wrong |= size >> 63;
@@ -120,7 +120,7 @@ absl::Status ReadExtents(const Call& call, const WindowMap& windows, CallShape& 
 absl::Status CheckTargets(const Call& call) {
   if (call.output_mode == OutputMode::kBorrow) [[likely]]
     return absl::OkStatus();
-  if (call.output_mode > OutputMode::kWriteInto) {
+  if (static_cast<int>(call.output_mode) >= kOutputModeCount) {
     return InvalidArgument("Session::Run: program '{}' with output mode {}, which does not exist",
                            call.program->spec.name, static_cast<int>(call.output_mode));
   }
@@ -141,9 +141,9 @@ absl::Status CheckTargets(const Call& call) {
 // Checks what the counts of a call are, not where they lie.
 [[gnu::noinline]] absl::Status CheckCounts(const Call& call) {
   const Program& program = *call.program;
-  if (call.counts.size() != program.counted.size()) {
+  if (call.counts.size() != program.layout.counted.size()) {
     return InvalidArgument("Session::Run: program '{}' takes {} counts or none, the call has {}",
-                           program.spec.name, program.counted.size(), call.counts.size());
+                           program.spec.name, program.layout.counted.size(), call.counts.size());
   }
   for (size_t i = 0; i < call.counts.size(); ++i) {
     const Tensor& count = call.counts[i];
@@ -175,22 +175,24 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
     return InvalidArgument("Session::Run: program '{}' needs a binding that Bind made for it",
                            name);
   }
-  if (call.inputs.size() != program.copies.size()) {
+  if (call.inputs.size() != program.layout.copies.size()) {
     return InvalidArgument("Session::Run: program '{}' takes {} copied inputs, the call has {}",
-                           name, program.copies.size(), call.inputs.size());
+                           name, program.layout.copies.size(), call.inputs.size());
   }
   if (call.scalars.size() != program.spec.scalars.size() ||
-      call.extents.size() != static_cast<size_t>(program.given_count)) {
+      call.extents.size() != static_cast<size_t>(program.layout.given_count)) {
     return InvalidArgument(
         "Session::Run: program '{}' takes {} scalars and {} given extents, the call has {} and {}",
-        name, program.spec.scalars.size(), program.given_count, call.scalars.size(),
+        name, program.spec.scalars.size(), program.layout.given_count, call.scalars.size(),
         call.extents.size());
   }
   if (!call.counts.empty()) [[unlikely]]
     COPPICE_RETURN_IF_ERROR(CheckCounts(call));
-  if (reinterpret_cast<uintptr_t>(call.stream) <= 2) {
+  if (!NamesAStream(call.stream)) {
     return InvalidArgument(
-        "Session::Run: program '{}' on the legacy stream; pass a stream of your own", name);
+        "Session::Run: program '{}' on stream {}; pass a stream of your own, or 1, the legacy "
+        "stream",
+        name, reinterpret_cast<uintptr_t>(call.stream));
   }
   return CheckTargets(call);
 }
@@ -224,7 +226,7 @@ absl::Status ReadCall(const Call& call,
   COPPICE_RETURN_IF_ERROR(CheckCall(call, catalogue, lanes));
   COPPICE_RETURN_IF_ERROR(ReadExtents(call, windows, shape));
   shape.in_pool |= !call.donated.empty();
-  if (!call.program->axes_say_all) [[unlikely]]
+  if (!call.program->layout.axes_say_all) [[unlikely]]
     return ReadOtherExtents(call, shape);
   return absl::OkStatus();
 }
@@ -253,7 +255,8 @@ absl::Status PadCall(const Call& call, Observe observe, CallShape& shape) {
     COPPICE_RETURN_IF_ERROR(PadJointly(program, joint, shape));
   if (shape.unbucketed || !program.extents.empty())
     COPPICE_RETURN_IF_ERROR(PadExpressions(call, shape));
-  return program.symbolic_strides ? CheckStrides(program, shape, "Session::Run") : absl::OkStatus();
+  return program.layout.symbolic_strides ? CheckStrides(program, shape, "Session::Run")
+                                         : absl::OkStatus();
 }
 
 void SetBucketKey(const Call& call, const CallShape& shape, BucketKey& key) {
@@ -261,11 +264,11 @@ void SetBucketKey(const Call& call, const CallShape& shape, BucketKey& key) {
   size_t count = 0;
   for (; count < symbols; ++count)
     key.words[count] = shape.padded[count];
-  if (call.program->scalars_in_key) [[likely]] {
+  if (call.program->layout.scalars_in_key) [[likely]] {
     std::copy(call.scalars.begin(), call.scalars.end(), &key.words[count]);
     count += call.scalars.size();
   } else {
-    for (const int scalar : call.program->key_scalars)
+    for (const int scalar : call.program->layout.key_scalars)
       key.words[count++] = call.scalars[static_cast<size_t>(scalar)];
   }
   key.word_count = static_cast<int>(count);

@@ -15,7 +15,7 @@
 #include "graphs/call/extents.h"
 #include "graphs/lane/window_map.h"
 #include "graphs/node/node_key.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 
@@ -43,7 +43,7 @@ absl::Status PadCall(const Call& call, Observe observe, CallShape& shape);
 // The same of a call that runs, which observers count. False if PadCall has to look closer: the
 // padded extents are not to be used then. For the replay path, which makes no call of it.
 [[gnu::always_inline]] inline bool PadAtOnce(const Program& program, CallShape& shape) {
-  bool sure = program.pads_plainly;
+  bool sure = program.layout.pads_plainly;
   int64_t* padded = shape.padded.data();
   const int64_t* real = shape.real.data();
   for (const Ladder& ladder : program.ladders()) {

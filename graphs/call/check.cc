@@ -78,7 +78,7 @@ absl::Status CheckAlone(const Call& call, size_t written) {
     if (i != written && Overlap(tensor, call.inputs[i]))
       return refuse("input", program.copied_input(i).name);
   }
-  for (size_t i = 0; call.binding != nullptr && i < program.statics.size(); ++i) {
+  for (size_t i = 0; call.binding != nullptr && i < program.layout.statics.size(); ++i) {
     if (Overlap(tensor, call.binding->tensors[i]))
       return refuse("static input", program.static_input(i).name);
   }
@@ -106,7 +106,7 @@ bool MayBeWritten(const Tensor& tensor) {
     const std::optional<WindowMap::Place> place = parts.windows->Locate(LowOf(tensor));
     if (place && place->lane != call.lane)
       COPPICE_RETURN_IF_ERROR(CheckOtherLane(call, i, parts.lane(place->lane)));
-    if (!program.mutates_copies) continue;
+    if (!program.layout.mutates_copies) continue;
     const InputSpec& spec = program.copied_input(i);
     if (spec.mutated && !MayBeWritten(tensor)) {
       return InvalidArgument(
@@ -122,7 +122,7 @@ bool MayBeWritten(const Tensor& tensor) {
 [[gnu::noinline]] absl::Status CheckTargets(const SessionParts& parts, const Request& request) {
   const Call& call = request.call;
   const ProgramSpec& spec = call.program->spec;
-  const bool copies = call.output_mode == OutputMode::kCopyOut && !spec.outputs.empty();
+  const bool copies = NeedsCopyOutBytes(call.output_mode) && !spec.outputs.empty();
   if (copies && parts.options.memory.copy_out_bytes == 0) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,
@@ -227,7 +227,7 @@ absl::Status CheckMore(const SessionParts& parts, Request& request) {
   const Call& call = request.call;
   if (call.output_mode != OutputMode::kBorrow)
     COPPICE_RETURN_IF_ERROR(CheckTargets(parts, request));
-  if (request.shape.in_pool || call.program->inspected)
+  if (request.shape.in_pool || call.program->layout.inspected)
     COPPICE_RETURN_IF_ERROR(CheckInputs(parts, request));
   return parts.options.checks.addresses ? CheckAddresses(parts, call) : absl::OkStatus();
 }
@@ -254,6 +254,16 @@ absl::Status EndedBinding(const Call& call) {
       "Session::Run: the binding of program '{}' was ended by Unbind; bind the tensors that are "
       "there",
       call.program->spec.name);
+}
+
+absl::Status AskedBy(const char* where, absl::Status refused) {
+  constexpr std::string_view kRun = "Session::Run:";
+  const std::string message = MessageOf(refused);
+  if (!message.starts_with(kRun)) return refused;
+  absl::Status named = MakeError(refused.code(), "{}:{}", where, message.substr(kRun.size()));
+  refused.ForEachPayload(
+      [&named](auto type, const auto& payload) { named.SetPayload(type, payload); });
+  return named;
 }
 
 }  // namespace coppice::internal

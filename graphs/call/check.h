@@ -12,6 +12,10 @@
 
 namespace coppice::internal {
 
+// What refuses a call that came by `where`. Stages say "Session::Run", by which nearly all calls
+// come: a replay is not to carry where it came by along.
+absl::Status AskedBy(const char* where, absl::Status refused);
+
 // The part of Check that few calls need.
 absl::Status CheckMore(const SessionParts& parts, Request& request);
 
@@ -21,8 +25,8 @@ inline absl::Status Check(const SessionParts& parts, Request& request) {
   const Call& call = request.call;
   COPPICE_RETURN_IF_ERROR(ReadCall(call, *parts.catalogue, static_cast<int>(parts.lanes.size()),
                                    *parts.windows, request.shape));
-  if (call.output_mode != OutputMode::kBorrow || request.shape.in_pool || call.program->inspected ||
-      parts.options.checks.addresses) [[unlikely]]
+  if (call.output_mode != OutputMode::kBorrow || request.shape.in_pool ||
+      call.program->layout.inspected || parts.options.checks.addresses) [[unlikely]]
     return CheckMore(parts, request);
   return absl::OkStatus();
 }

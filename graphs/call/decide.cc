@@ -23,14 +23,15 @@ std::string DescribeMoves(const Program& program,
   const auto place = [](DeviceAddress address) {
     return address == 0 ? std::string("a staged copy") : fmt::format("{:#x}", address);
   };
-  const size_t inputs = program.statics.size();
+  const size_t inputs = program.layout.statics.size();
   std::string text;
   for (size_t i = 0; i < now.addresses.size(); ++i) {
     if (before.addresses[i] == now.addresses[i]) continue;
     const std::string& name =
         i < inputs
             ? program.static_input(i).name
-            : program.spec.outputs[static_cast<size_t>(program.static_outputs[i - inputs])].name;
+            : program.spec.outputs[static_cast<size_t>(program.layout.static_outputs[i - inputs])]
+                  .name;
     text += fmt::format("{}'{}' from {} to {}", text.empty() ? "" : ", ", name,
                         place(before.addresses[i]), place(now.addresses[i]));
   }
@@ -52,7 +53,7 @@ std::string DescribeMoved(const Request& request, const Bucket* bucket) {
 std::string DescribeLeases(const Request& request, Lane& lane) {
   std::vector<std::pair<const Bucket*, int>> holders;
   for (const Slot* slot : lane.slots().ListOf(MemoryKind::kPlan)) {
-    if (!request.child || !slot->in_path) continue;
+    if (!request.child() || !slot->in_path) continue;
     const Bucket* bucket = &slot->node->bucket();
     auto holder = std::find_if(holders.begin(), holders.end(),
                                [bucket](const auto& each) { return each.first == bucket; });

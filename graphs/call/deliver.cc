@@ -85,7 +85,7 @@ void CountCopyBack(const Request& request,
   const Call& call = request.call;
   for (size_t i = 0; i < call.counts.size(); ++i) {
     if (call.counts[i].data == 0) continue;
-    const int symbol = call.program->counted[i];
+    const int symbol = call.program->layout.counted[i];
     const auto word = static_cast<size_t>(symbol);
     batch.header().words[word] = request.shape.real[word];
     batch.SetCount(symbol, {.data = layout.staging->header().parameter_block + 8 * word,
@@ -140,7 +140,7 @@ absl::StatusOr<Slot*> CopyBehindRun(const SessionParts& parts,
                                     const CopyBehind& copies) {
   const Call& call = request.call;
   const ProgramSpec& spec = call.program->spec;
-  StagingArguments& batch = lane.scratch().copies;
+  StagingArguments& batch = lane.room().copies;
   if (batch.rank() < RankOf(spec)) batch = StagingArguments(RankOf(spec));
   batch.Clear();
   for (const auto& [input, copied] : copies.layout.copy_backs) {
@@ -161,7 +161,7 @@ absl::StatusOr<Slot*> CopyBehindRun(const SessionParts& parts,
     const Tensor target = TargetOf(request, copies, i, next);
     if (spec.outputs[i].role != OutputRole::kStatic)
       batch.Add(RealOutput(copies.outputs, i, request.shape), target, Fill::Undefined());
-    if (copies.mode == OutputMode::kCopyOut) next += static_cast<DeviceAddress>(RingBytes(target));
+    if (NeedsCopyOutBytes(copies.mode)) next += static_cast<DeviceAddress>(RingBytes(target));
     slot.AddOutput(target);
   }
   COPPICE_RETURN_IF_ERROR(parts.staging->Launch(call.stream, batch));
@@ -170,10 +170,7 @@ absl::StatusOr<Slot*> CopyBehindRun(const SessionParts& parts,
 }
 
 void TraceUses(const Request& request, Lane& lane) {
-  if (!request.shape.in_pool) return;
-  for (const UsedOutput& used : lane.scratch().used)
-    lane.tracer->Use(lane.index, lane.order().calls(), used);
-  lane.scratch().used.clear();
+  if (request.shape.in_pool) lane.slots().TraceUses(lane.order().calls());
 }
 
 void TraceCall(const Request& request,

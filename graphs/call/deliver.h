@@ -55,7 +55,7 @@ struct CopyBehind {
   OutputMode mode = OutputMode::kBorrow;  // kBorrow: mutated inputs only.
   const OutputTable& outputs;
   const InputLayout& layout;
-  Region copy_out;  // For kCopyOut.
+  Region copy_out;  // If the mode needs copy_out_bytes.
 };
 
 // Copies behind the graph what does not stay where it was written: mutated inputs back to the

@@ -20,7 +20,7 @@ RunRequest RunRequestOf(const SessionParts& parts,
                         CuStream stream) {
   RunRequest request{.program = call.program,
                      .layout = &layout,
-                     .extents = extents.first(call.program->extent_count),
+                     .extents = extents.first(call.program->layout.extent_count),
                      .scalars = call.scalars,
                      .stream = stream,
                      .staging = parts.staging.get()};
@@ -90,7 +90,7 @@ absl::Status LearnFromSteps(const SessionParts& parts,
   COPPICE_ASSIGN_OR_RETURN(
       AllocationScript script,
       ScriptOfSteps(parts.driver, lane.memory(), program,
-                    std::span(request.shape.padded).first(program.extent_count),
+                    std::span(request.shape.padded).first(program.layout.extent_count),
                     request.call.scalars));
   bucket.NoteWarmUp(std::move(script));
   return absl::OkStatus();

@@ -66,7 +66,7 @@ absl::Status FindRefusal(const Request& request, Lane& lane, const Node* node, R
     COPPICE_RETURN_IF_ERROR(lane.order().RefuseCapture(request.call.stream));
   if (kind == RunKind::kReplay) COPPICE_RETURN_IF_ERROR(CheckHeld(request, lane, *node));
   const bool graph = kind == RunKind::kReplay || kind == RunKind::kRecord;
-  if (!graph || request.call.output_mode != OutputMode::kCopyOut) return absl::OkStatus();
+  if (!graph || !NeedsCopyOutBytes(request.call.output_mode)) return absl::OkStatus();
   return CheckCopyOut(request, lane);
 }
 
@@ -80,7 +80,7 @@ std::string DescribeFilled(const Request& request, size_t copy) {
       program.SymbolsOf(PaddedExtents(input, tensor, whole, CountedOf(request.call)));
   std::string text;
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
-    if (((symbols & ~program.any_bits) >> i & 1) == 0) continue;
+    if (((symbols & ~program.layout.any_bits) >> i & 1) == 0) continue;
     const SymbolSpec& symbol = program.spec.symbols[i];
     text += fmt::format("{}'{}' {}", text.empty() ? "" : ", ", symbol.name,
                         symbol.claim ? "claims " + DescribeClaim(*symbol.claim)

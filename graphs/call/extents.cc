@@ -39,10 +39,10 @@ struct Axis {
 };
 
 std::optional<Axis> FindAxis(const Program& program, size_t extent) {
-  for (size_t copy = 0; copy < program.copies.size(); ++copy) {
-    const CopyShape& shape = program.copy_shapes[copy];
+  for (size_t copy = 0; copy < program.layout.copies.size(); ++copy) {
+    const CopyShape& shape = program.layout.copy_shapes[copy];
     for (size_t axis = 0; axis < static_cast<size_t>(shape.rank); ++axis)
-      if (shape.dims[axis].symbol == static_cast<int>(extent)) return Axis{copy, axis};
+      if (shape.axes[axis].extent == static_cast<int>(extent)) return Axis{copy, axis};
   }
   return std::nullopt;
 }
@@ -59,7 +59,7 @@ std::string SourceOf(const Program& program, size_t symbol) {
 }
 
 bool IsOfAxis(const Program& program, size_t extent) {
-  return (program.axis_extents >> extent & 1) != 0;
+  return (program.layout.axis_extents >> extent & 1) != 0;
 }
 
 // An axis has another extent than it must, for the reason `why`.
@@ -69,7 +69,7 @@ absl::Status WrongAxis(
   return InvalidArgument(
       "Session::Run: axis {} of input '{}' of program '{}' is {}, but {} is {}: {}", axis->axis,
       program.copied_input(axis->copy).name, program.spec.name, has,
-      NameOf(program.spec, Dim::Symbol(static_cast<int>(extent))), wants, why);
+      NameOf(program.spec, DimOf(static_cast<int>(extent))), wants, why);
 }
 
 // Reads how many sequences there are where offsets, which are one more, are all that says it.
@@ -112,7 +112,7 @@ absl::Status ReadSymbols(const Call& call, CallShape& shape) {
 template <typename Spec>
 bool IsAstronomical(const Spec& tensor, const ExtentArray& extents) {
   const auto at = [&](const Dim& dim) {
-    return dim.symbol < 0 ? dim.size : extents[static_cast<size_t>(dim.symbol)];
+    return dim.is_fixed() ? dim.size : extents[static_cast<size_t>(ExtentOf(dim))];
   };
   if (std::any_of(tensor.dims.begin(), tensor.dims.end(),
                   [&](const Dim& dim) { return at(dim) == 0; })) {
@@ -200,9 +200,10 @@ absl::Status ReadExpressions(const Call& call, CallShape& shape) {
 }  // namespace
 
 std::string NameOf(const ProgramSpec& spec, const Dim& dim) {
-  if (dim.symbol < 0) return fmt::format("{}", dim.size);
-  if (dim.symbol < kSymbolsMax) return spec.symbols[static_cast<size_t>(dim.symbol)].name;
-  return fmt::format("'{}'", spec.extents[static_cast<size_t>(dim.symbol - kSymbolsMax)]);
+  const auto index = static_cast<size_t>(dim.index);
+  if (dim.is_fixed()) return fmt::format("{}", dim.size);
+  if (dim.kind == Dim::Kind::kSymbol) return spec.symbols[index].name;
+  return fmt::format("'{}'", spec.extents[index]);
 }
 
 std::string NameOfCount(const Program& program, size_t index) {

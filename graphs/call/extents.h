@@ -13,7 +13,7 @@
 
 #include "coppice/graphs/call.h"
 
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 

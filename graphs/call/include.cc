@@ -26,13 +26,13 @@ namespace {
 absl::Status CheckIncludable(const Call& call, const WindowMap& windows) {
   const ProgramSpec& spec = call.program->spec;
   const bool random = spec.random_numbers_per_call > 0;
-  if (random || call.program->mutates_copies || call.output_mode != OutputMode::kBorrow) {
+  if (random || call.program->layout.mutates_copies || call.output_mode != OutputMode::kBorrow) {
     return FailedPrecondition(
         "Session::Include: program '{}' {}, which a graph of the caller cannot do at each launch",
         spec.name,
-        random                         ? "advances a random state"
-        : call.program->mutates_copies ? "writes inputs back"
-                                       : "is to copy its outputs");
+        random                                ? "advances a random state"
+        : call.program->layout.mutates_copies ? "writes inputs back"
+                                              : "is to copy its outputs");
   }
   if (!call.donated.empty()) {
     return InvalidArgument(

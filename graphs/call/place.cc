@@ -116,7 +116,7 @@ void DivideLive(const Call& call, Lane& lane, Surroundings& around) {
       continue;
     }
     for (size_t i = 0; i < slot->outputs->tensors.size(); ++i) {
-      const std::optional<Region> region = lane.memory().RegionOf(slot->outputs->tensors[i]);
+      const std::optional<Region> region = lane.memory().RegionOf(*slot->outputs, i);
       if (region && slot->keeps(i))
         (IsDonated(call, *slot, i) ? around.donated : around.live).push_back(*region);
     }
@@ -152,17 +152,18 @@ absl::Status FindCounts(const Call& call, Lane& lane) {
     const Slot* holder = FindHolder(lane.slots().ListOf(place->kind), count);
     if (holder == nullptr) return Stale(*call.program, NameOfCount(*call.program, i), count, lane);
     lane.slots().NoteRead(*holder);
-    if (lane.tracer != nullptr) lane.scratch().used.push_back({.call = holder->call});
+    if (lane.tracer != nullptr)
+      lane.slots().NoteUse({.other_call = static_cast<int64_t>(holder->call)});
   }
   return absl::OkStatus();
 }
 
-// What a trace says of input `index`, which lies in that output.
-UsedOutput UseOf(const Slot& holder, const Tensor& output, const Tensor& tensor, size_t index) {
-  return {.call = holder.call,
+// What a trace says of input `index`, which lies in that output, but for the call that reads it.
+UseEvent UseOf(const Slot& holder, const Tensor& output, const Tensor& tensor, size_t index) {
+  return {.other_call = static_cast<int64_t>(holder.call),
           .input = static_cast<int32_t>(index),
           .output = static_cast<int32_t>(&output - holder.outputs->tensors.data()),
-          .offset = static_cast<int64_t>(tensor.data - output.data)};
+          .offset_bytes = static_cast<int64_t>(tensor.data - output.data)};
 }
 
 // Which of the outputs that the call is given are inputs of it.
@@ -176,7 +177,7 @@ std::vector<ChainPlanner::Gift> GiftsOf(const Call& call) {
       for (size_t i = 0; i < call.inputs.size(); ++i) {
         if (Holds(slot.outputs->tensors[output], call.inputs[i]))
           gifts.push_back(
-              {.number = slot.call, .output = output, .input = call.program->copies[i]});
+              {.number = slot.call, .output = output, .input = call.program->layout.copies[i]});
       }
     }
   }
@@ -186,9 +187,9 @@ std::vector<ChainPlanner::Gift> GiftsOf(const Call& call) {
 }  // namespace
 
 uint32_t CountedOf(const Call& call) {
-  uint32_t symbols = call.program->ragged_totals;
+  uint32_t symbols = call.program->layout.ragged_totals;
   for (size_t i = 0; i < call.counts.size(); ++i)
-    if (call.counts[i].data != 0) symbols |= uint32_t{1} << call.program->counted[i];
+    if (call.counts[i].data != 0) symbols |= uint32_t{1} << call.program->layout.counted[i];
   return symbols;
 }
 
@@ -200,7 +201,7 @@ uint32_t PaddedExtents(const InputSpec& spec,
   // Packed rows have one axis where their rectangle has two, both of which are always padded.
   const size_t more = spec.dims.size() - static_cast<size_t>(tensor.rank);
   for (size_t axis = 0; axis < spec.dims.size(); ++axis) {
-    const int extent = spec.dims[axis].symbol;
+    const int extent = ExtentOf(spec.dims[axis]);
     if (extent < 0) continue;
     const bool of_rectangle = more > 0 && axis < 2;
     const bool padded = of_rectangle || tensor.sizes[axis - more] != whole.sizes[axis] ||
@@ -232,21 +233,21 @@ Fit FitOf(const Program& program,
     return Fit::kNoFit;
   }
   const auto decided = [counted](const Dim& dim) {
-    return dim.symbol >= 0 && (counted >> dim.symbol & 1) != 0;
+    return dim.kind == Dim::Kind::kSymbol && (counted >> dim.index & 1) != 0;
   };
   if (tensor.sizes == whole.sizes &&
       (counted == 0 || std::none_of(spec.dims.begin(), spec.dims.end(), decided))) {
     return Fit::kInPlace;
   }
   if (spec.mutated) return Fit::kNoFit;
-  if (program.any_bits_everywhere || spec.fill == Fill::Undefined()) return Fit::kInPlace;
+  if (program.layout.any_bits_everywhere || spec.fill == Fill::Undefined()) return Fit::kInPlace;
   const uint32_t padded_extents = PaddedExtents(spec, tensor, whole, counted);
-  return (padded_extents & ~program.any_bits) == 0 ? Fit::kInPlace : Fit::kNeedsFill;
+  return (padded_extents & ~program.layout.any_bits) == 0 ? Fit::kInPlace : Fit::kNeedsFill;
 }
 
-void FindSurroundings(Request& request, Lane& lane) {
-  Surroundings& around = lane.scratch().around;
+void FindSurroundings(Surroundings& around, Request& request, Lane& lane) {
   Normalize(around.live);
+  request.around = &around;
   request.surroundings = around.empty() ? nullptr : lane.surroundings().Find(around);
   request.known_place = around.empty() || request.surroundings != nullptr;
 }
@@ -254,12 +255,12 @@ void FindSurroundings(Request& request, Lane& lane) {
 absl::Status FindPlace(Request& request, Lane& lane) {
   const Call& call = request.call;
   const Program& program = *call.program;
-  CallScratch& scratch = lane.scratch();
+  Surroundings& around = lane.room().around;
   SlotTable& slots = lane.slots();
-  scratch.around.in_place.assign(call.inputs.size(), -1);
-  scratch.around.donated.clear();
-  scratch.used.clear();
-  request.child = lane.chain().open();
+  around.in_place.assign(call.inputs.size(), -1);
+  around.donated.clear();
+  bool child = lane.chain().open();
+  request.around = nullptr;
   request.known_place = true;
   request.filled = 0;
   request.surroundings = nullptr;
@@ -280,29 +281,28 @@ absl::Status FindPlace(Request& request, Lane& lane) {
     if (holder == nullptr)
       return Stale(program, fmt::format("input '{}'", spec.name), tensor, lane);
     slots.NoteRead(*holder);
-    if (lane.tracer != nullptr) scratch.used.push_back(UseOf(*holder, *output, tensor, i));
+    if (lane.tracer != nullptr) slots.NoteUse(UseOf(*holder, *output, tensor, i));
     if (spec.mutated) {
       COPPICE_RETURN_IF_ERROR(CheckWritable(program, spec, list, tensor, *holder));
       // Written back behind the graph, which must not have put its own outputs there.
-      request.child |= holder->in_path;
+      child |= holder->in_path;
     }
     if (!holder->in_path || request.shape.unbucketed) continue;
     const Fit fit = FitOf(program, spec, tensor, *output, request.shape.padded, counted);
     if (fit == Fit::kNoFit) continue;
-    request.child = true;
+    child = true;
     if (fit == Fit::kNeedsFill) {
       ++request.filled;
       continue;
     }
-    scratch.around.in_place[i] =
-        static_cast<int64_t>(tensor.data - lane.memory().base(MemoryKind::kPlan));
+    around.in_place[i] = static_cast<int64_t>(tensor.data - lane.memory().base(MemoryKind::kPlan));
   }
   COPPICE_RETURN_IF_ERROR(FindCounts(call, lane));
-  if (!request.child) return absl::OkStatus();
+  if (!child) return absl::OkStatus();
 
-  scratch.around.live.clear();
-  DivideLive(call, lane, scratch.around);
-  FindSurroundings(request, lane);
+  around.live.clear();
+  DivideLive(call, lane, around);
+  FindSurroundings(around, request, lane);
   return absl::OkStatus();
 }
 

@@ -47,13 +47,13 @@ Fit FitOf(const Program& program,
           std::span<const int64_t> padded,
           uint32_t counted);
 
-// Looks up what the lane's scratch says of a child's surroundings, once it is complete.
-void FindSurroundings(Request& request, Lane& lane);
+// Sets what a child is planned around, which the request refers to from then on, and looks it up.
+void FindSurroundings(Surroundings& around, Request& request, Lane& lane);
 
-// Finds which inputs are outputs of the path, and what a child is to be planned around, which it
-// leaves in the lane's scratch. The slots that it reads are noted until the caller ends that
-// (SlotTable::NoteRead). Errors: kFailedPrecondition  an input is stale, or would be written while
-// somebody reads it.
+// Finds which inputs are outputs of the path, and what a child is to be planned around, in the
+// lane's room: it counts until the next call of the lane. The slots that it reads are noted until
+// the caller ends that (SlotTable::NoteRead). Errors: kFailedPrecondition  an input is stale, or
+// would be written while somebody reads it.
 absl::Status FindPlace(Request& request, Lane& lane);
 
 // Which of its inputs a placed call stages for their padding alone. Allocates.

@@ -24,7 +24,8 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
   }
   if (program.steps == nullptr)
     return FailedPrecondition(
-        "Session::Plan: program '{}' is a callable, which allocates what its runs show; warm its "
+        "Session::Plan: program '{}' is a callable, which allocates what its runs show; "
+        "warm its "
         "buckets and look at nodes()",
         program.spec.name);
   std::vector<CallShape> shapes;

@@ -10,13 +10,13 @@
 
 #include "absl/status/statusor.h"
 
-#include "coppice/graphs/session_stats.h"
+#include "coppice/graphs/session_warming.h"
 
 #include "graphs/parts/session_parts.h"
 
 namespace coppice::internal {
 
-// As Session::Plan.
+// As SessionWarming::Plan.
 absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
                                                      const Program& program,
                                                      std::span<const std::vector<int64_t>> buckets,

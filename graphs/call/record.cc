@@ -2,7 +2,9 @@
 
 #include "graphs/call/record.h"
 
+#include <algorithm>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <new>
 #include <span>
@@ -18,7 +20,7 @@
 #include "graphs/call/decide.h"
 #include "graphs/call/deliver.h"
 #include "graphs/call/eager.h"
-#include "graphs/call/replay.h"
+#include "graphs/call/exact.h"
 #include "graphs/call/time_variants.h"
 #include "graphs/node/input_layout.h"
 #include "graphs/record/planned_context.h"
@@ -46,7 +48,7 @@ Settled Settle(
       return {.reason = Reason::kByteLimit};
     case absl::StatusCode::kAborted:
       bucket.NoteBroken(MessageOf(failed));
-      if (bucket.capturable()) lane.books().CountRetriedCapture();
+      if (bucket.capturable()) lane.books().Count(&SessionStats::captures_retried);
       return {.reason = Reason::kCaptureInvalidated};
     case absl::StatusCode::kUnavailable:
       if (!IsDeparture(failed)) return {.status = failed};
@@ -141,6 +143,30 @@ void BackgroundJob::Finish(absl::StatusOr<std::unique_ptr<Node>> recorded, bool 
   LogReason(parts, program, settled.status.ok() ? settled.reason : Reason::kNotCapturable, why);
 }
 
+// An executable was made for a bucket that is larger than others, whose plans it did not fit: those
+// are recorded anew when they are called, by this plan and without an executable of their own.
+void RetireSmaller(const Program& program, const Node& larger, Lane& lane) {
+  NodeTables& nodes = lane.nodes();
+  const BucketKey& above = larger.key().bucket;
+  const auto of_others = [&](const Node* node) {
+    return node->exact() != nullptr && &node->exact()->family() != &larger.exact()->family() &&
+           node->key().surroundings == larger.key().surroundings;
+  };
+  const size_t symbols = program.spec.symbols.size();
+  std::vector<BucketKey> smaller;
+  for (const Bucket* bucket : nodes.Of(program).buckets()) {
+    if (!bucket->nodes().empty() && std::ranges::all_of(bucket->nodes(), of_others) &&
+        std::ranges::equal(std::span(bucket->key.words).first(symbols),
+                           std::span(above.words).first(symbols), std::ranges::less_equal())) {
+      smaller.push_back(bucket->key);
+    }
+  }
+  if (smaller.empty()) return;
+  nodes.RetireBuckets(program, [&](const BucketKey& key) {
+    return std::ranges::find(smaller, key) != smaller.end();
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<NodeDraft> DraftNode(const Request& request,
@@ -154,8 +180,8 @@ absl::StatusOr<NodeDraft> DraftNode(const Request& request,
                   .info = InfoOf(request, lane)};
   draft.key.statics = request.statics;
   draft.key.bucket = bucket.key;
-  const Surroundings& around = lane.scratch().around;
-  if (request.child && !around.empty()) draft.key.surroundings = lane.InternSurroundings(around);
+  if (request.child() && !request.around->empty())
+    draft.key.surroundings = lane.InternSurroundings(*request.around);
   std::span<const int64_t> in_place;
   if (draft.key.surroundings != nullptr) in_place = draft.key.surroundings->in_place;
   draft.layout = LayOutInputs(*call.program, call.binding, request.statics, in_place,
@@ -171,6 +197,8 @@ absl::StatusOr<std::unique_ptr<Node>> RecordInline(const SessionParts& parts,
                                                    const Plan* chain_plan) {
   const RunRequest run = RunRequestOf(parts, request.call, request.shape.padded, draft.layout,
                                       lane.order().own_stream().handle());
+  const Program& program = *request.call.program;
+  const std::vector<ExactPeer> peers = lane.nodes().Of(program).ExactIn(draft.key.surroundings);
   return Record({.driver = parts.driver,
                  .memory = lane.memory(),
                  .room = lane.memory().room(),
@@ -179,13 +207,16 @@ absl::StatusOr<std::unique_ptr<Node>> RecordInline(const SessionParts& parts,
                  .chain_plan = chain_plan,
                  .audit = parts.options.checks.audit_keys,
                  .draw = parts.options.keep_drawings,
+                 .peers = program.spec.exact == ExactReplay::kNever ? nullptr : &peers,
                  .tracer = lane.tracer,
                  .now_ns = parts.options.now_ns},
                 draft);
 }
 
 bool RecordsInBackground(const SessionParts& parts, const Program& program) {
-  return parts.background != nullptr && program.spec.thread_safe;
+  // An executable that others share is set under the lane's lock.
+  return parts.background != nullptr && program.spec.thread_safe &&
+         program.spec.exact == ExactReplay::kNever;
 }
 
 void RecordInBackground(SessionParts& parts, const Request& request, Lane& lane, NodeDraft draft) {
@@ -245,7 +276,9 @@ absl::StatusOr<Lease> RecordAndReplay(SessionParts& parts,
   // Retired since this call saw it, so that this lane found no node of it to drop.
   if (call.binding != nullptr && call.binding->version() != request.statics)
     lane.SeeRetirements(-1);
-  return Replay(parts, request, lane, node, decision.outcome);
+  if (node.exact() != nullptr && node.info().exec_bytes > 0)
+    RetireSmaller(*call.program, node, lane);
+  return ReplayNode(parts, request, lane, node, decision.outcome);
 }
 
 Node& Publish(const SessionParts& parts,

@@ -24,7 +24,7 @@ const NvtxName replay_name{"replay"};  // Made once: every replay opens the rang
     lane.slots().SweepWindow();
   }
   lane.slots().Expire(node.footprint(), lane.order().calls(), *request.call.program);
-  if (!request.child) lane.slots().EndPath();
+  if (!request.child()) lane.slots().EndPath();
 }
 
 // What the node writes is gone, whether the rest of the call succeeds or not. With `again`, the
@@ -105,7 +105,7 @@ absl::StatusOr<Lease> Replay(const SessionParts& parts,
     slots.Reserve();
     COPPICE_RETURN_IF_ERROR(CheckHeld(request, lane, node));
     slots.ReserveExpire(node.footprint());
-    if (call.output_mode == OutputMode::kCopyOut) [[unlikely]] {
+    if (NeedsCopyOutBytes(call.output_mode)) [[unlikely]] {
       COPPICE_ASSIGN_OR_RETURN(copy_out, ReserveCopyOut(request, lane));
     }
   }
@@ -114,14 +114,14 @@ absl::StatusOr<Lease> Replay(const SessionParts& parts,
   if (layout.stages) {
     COPPICE_RETURN_IF_ERROR(Stage(parts, request, lane, layout));
     lane.books().CountStaged(layout);
+    lane.books().Count(&SessionStats::inputs_filled, request.filled);
   }
   if (parts.options.checks.fill_expired) [[unlikely]] {
     Overwrite(request, lane, node, again);
     COPPICE_RETURN_IF_ERROR(FillFootprint(parts.driver, call.stream, lane, node));
   }
   COPPICE_RETURN_IF_ERROR(Launch(parts, request, lane, node, again));
-  lane.books().CountInPlace(layout.in_place);
-  lane.books().CountFilled(request.filled);
+  lane.books().Count(&SessionStats::inputs_in_place, layout.in_place);
   node.NoteLaunch(lane.order().calls());
   Book(parts, request, lane, outcome);
   if (request.began != 0 && outcome.kind == RunKind::kReplay) [[unlikely]]
@@ -138,7 +138,7 @@ absl::StatusOr<Lease> Replay(const SessionParts& parts,
                                                   .layout = layout,
                                                   .copy_out = copy_out}));
   }
-  if (borrows && again != nullptr) [[likely]] {
+  if (again != nullptr) [[likely]] {
     slots.Reuse(*again, OwnerOf(request, lane));
     slot = again;
   } else if (borrows) {

@@ -19,7 +19,7 @@
 
 #include "graphs/call/call_shape.h"
 #include "graphs/node/surroundings.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 
@@ -31,9 +31,11 @@ struct Request {
   const Call& call;
   CallShape shape;
   const StaticVersion* statics = nullptr;
-  bool child = false;       // What the lane's scratch says about its surroundings counts.
-  bool known_place = true;  // The surroundings are interned; else no node was planned around them.
-  const Surroundings* surroundings = nullptr;
+  const Surroundings* around = nullptr;  // What it is planned around as a child; null: a root.
+  bool known_place = true;               // That is interned; else no node was planned around it.
+  const Surroundings* surroundings = nullptr;  // The interned equal; null if that is empty.
+
+  bool child() const { return around != nullptr; }
   int filled = 0;      // Inputs that are staged for their padding alone.
   uint64_t began = 0;  // Ticks of a TraceClock; 0: the call's host time is not taken.
 };

@@ -12,6 +12,7 @@
 #include "graphs/call/check.h"
 #include "graphs/call/decide.h"
 #include "graphs/call/eager.h"
+#include "graphs/call/exact.h"
 #include "graphs/call/place.h"
 #include "graphs/call/ranks.h"
 #include "graphs/call/record.h"
@@ -34,7 +35,7 @@ bool DemoteMoved(const SessionParts& parts,
       bucket.NoteMoves(*bucket.nodes().back()->key().statics, *request.statics,
                        rules.options.limits.static_moves_max);
   const int demoted = often.empty() ? 0 : parts.catalogue->Demote(*request.call.program, often);
-  lane.books().CountDemoted(demoted);
+  lane.books().Count(&SessionStats::inputs_demoted, demoted);
   return demoted > 0;
 }
 
@@ -45,7 +46,7 @@ absl::StatusOr<bool> MapAgain(Stance stance, Lane& lane, const Node& node) {
   if (mapped.code() == absl::StatusCode::kResourceExhausted && stance != Stance::kStrict)
     return false;
   COPPICE_RETURN_IF_ERROR(mapped);
-  lane.books().CountRemap();
+  lane.books().Count(&SessionStats::remaps);
   return true;
 }
 
@@ -62,7 +63,7 @@ absl::StatusOr<Lease> RunGated(const SessionParts& parts,
                ? RunWithoutGraph(
                      parts, request, lane,
                      {.outcome = {.kind = RunKind::kEager, .reason = Reason::kGateSaysEager}})
-               : Replay(parts, request, lane, node, {});
+               : ReplayNode(parts, request, lane, node, {});
   };
   if (!run.timed) return way();
   const CuStream stream = request.call.stream;
@@ -122,7 +123,7 @@ absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& la
       if (node->audited() != nullptr) COPPICE_RETURN_IF_ERROR(Audit(parts, request, lane, *node));
       return program.place.gated && rules.stance != Stance::kStrict
                  ? RunGated(parts, request, lane, *node)
-                 : Replay(parts, request, lane, *node, {});
+                 : ReplayNode(parts, request, lane, *node, {});
     case RunKind::kRecord:
       return RecordAndReplay(parts, request, lane, decision);
     case RunKind::kWarmUp:
@@ -137,9 +138,10 @@ absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& la
 inline absl::StatusOr<Lease> RunPlaced(SessionParts& parts, Request& request, Lane& lane) {
   Node* node = FindNode(request, lane);
   if (node != nullptr && node->top() <= lane.memory().present_bytes() &&
-      request.call.program->place.plain &&
       parts.stance.load(std::memory_order_relaxed) != Stance::kEager) [[likely]] {
-    return Replay(parts, request, lane, *node, {});
+    if (request.call.program->place.plain) [[likely]]
+      return Replay(parts, request, lane, *node, {});
+    if (request.call.program->place.exact) return ReplayNode(parts, request, lane, *node, {});
   }
   return RunDecided(parts, request, lane, node);
 }

@@ -19,9 +19,9 @@ namespace {
   size_t word = 0;
   for (; word < program.spec.symbols.size(); ++word)
     words[word] = shape.real[word];
-  for (const int scalar : program.device_scalars)
+  for (const int scalar : program.layout.device_scalars)
     words[word++] = call.scalars[static_cast<size_t>(scalar)];
-  if (program.random_word >= 0) {
+  if (program.layout.random_word >= 0) {
     words[word++] = static_cast<int64_t>(random.seed);
     words[word++] = random.offset;
   }
@@ -41,8 +41,8 @@ constexpr Generator::State kNoRandom;
 void FillCounts(const Call& call, InputLayout& layout) {
   const Program& program = *call.program;
   StagingArguments& staging = *layout.staging;
-  for (size_t i = 0; i < program.counted.size(); ++i) {
-    const int symbol = program.counted[i];
+  for (size_t i = 0; i < program.layout.counted.size(); ++i) {
+    const int symbol = program.layout.counted[i];
     const Tensor count = call.counts.empty() ? Tensor{} : call.counts[i];
     staging.SetCount(symbol, count);
     if (count.data == 0) continue;
@@ -78,11 +78,11 @@ void FillSequences(const Call& call, const CallShape& shape, InputLayout& layout
                                             Lane& lane,
                                             InputLayout& layout) {
   Generator::State random;
-  if (request.call.program->random_word >= 0) {
+  if (request.call.program->layout.random_word >= 0) {
     const ProgramSpec& spec = request.call.program->spec;
     const int64_t numbers = spec.random_numbers_per_call;
     random = spec.generator->Take(numbers);
-    lane.scratch().random = {spec.generator, random, numbers, lane.order().calls()};
+    lane.taken_numbers() = {spec.generator, random, numbers, lane.order().calls()};
   }
   FillStaging(request.call, request.shape, random, layout);
   if (request.call.poison == Poison::kOff)
@@ -98,14 +98,14 @@ absl::Status Stage(const SessionParts& parts,
                    const Request& request,
                    Lane& lane,
                    InputLayout& layout) {
-  if (!request.call.program->plain_words || request.call.poison != Poison::kOff) [[unlikely]]
+  if (!request.call.program->layout.plain_words || request.call.poison != Poison::kOff) [[unlikely]]
     return StageUnusual(parts, request, lane, layout);
   FillArguments(request.call, request.shape, kNoRandom, layout);
   return parts.staging->Launch(request.call.stream, *layout.staging);
 }
 
 void GiveBackRandomNumbers(Lane& lane) {
-  const TakenNumbers taken = std::exchange(lane.scratch().random, {});
+  const TakenNumbers taken = std::exchange(lane.taken_numbers(), {});
   if (taken.generator != nullptr && taken.call == lane.order().calls())
     taken.generator->GiveBack(taken.state, taken.numbers);
 }

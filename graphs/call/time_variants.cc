@@ -77,9 +77,10 @@ absl::Status VariantTrial::Prepare() {
   layout_ = LayOutInputs(program_, request_.call.binding, request_.statics, /*in_place=*/{},
                          request_.shape.padded, BasesOf(lane_));
   COPPICE_RETURN_IF_ERROR(ReserveStaging(program_, layout_.bytes, lane_));
-  for (size_t i = 0; i < program_.statics.size(); ++i) {
+  for (size_t i = 0; i < program_.layout.statics.size(); ++i) {
     if (!program_.static_input(i).mutated) continue;
-    COPPICE_RETURN_IF_ERROR(StandIn(layout_.inputs[static_cast<size_t>(program_.statics[i])]));
+    COPPICE_RETURN_IF_ERROR(
+        StandIn(layout_.inputs[static_cast<size_t>(program_.layout.statics[i])]));
   }
   return absl::OkStatus();
 }

@@ -31,7 +31,7 @@ bool Fits(const Program& program, const Binding* binding) {
 // Whether what the program writes of the scratch binding is anything of the one to be warmed.
 bool SharesMutated(const WarmRequest& request) {
   const Program& program = request.program;
-  for (size_t i = 0; i < program.statics.size(); ++i) {
+  for (size_t i = 0; i < program.layout.statics.size(); ++i) {
     if (!program.static_input(i).mutated) continue;
     for (const Tensor& bound : request.binding->tensors) {
       if (Overlap(request.options.scratch->tensors[i], bound)) return true;
@@ -53,17 +53,19 @@ absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request) 
   if (program.place.owner != parts.catalogue.get() || !Fits(program, request.binding) ||
       request.scalars.size() != program.spec.scalars.size()) {
     return InvalidArgument(
-        "Session::Warm: program '{}' needs a binding made for it by this session, and {} scalars",
+        "Session::Warm: program '{}' needs a binding made for it by this session, and {} "
+        "scalars",
         name, program.spec.scalars.size());
   }
   const Binding* scratch = request.options.scratch;
   if (scratch != nullptr && !Fits(program, scratch)) {
     return InvalidArgument(
-        "Session::Warm: the scratch binding of program '{}' was not made for it, or has ended",
+        "Session::Warm: the scratch binding of program '{}' was not made for it, or has "
+        "ended",
         name);
   }
   const bool runs = program.steps == nullptr;
-  if (runs && program.mutates_statics && (scratch == nullptr || SharesMutated(request))) {
+  if (runs && program.layout.mutates_statics && (scratch == nullptr || SharesMutated(request))) {
     return FailedPrecondition(
         "Session::Warm: program '{}' mutates static inputs; pass scratch ones in "
         "WarmOptions::scratch",

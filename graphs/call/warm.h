@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "coppice/graphs/session_options.h"
+#include "coppice/graphs/session_warming.h"
 
 #include "graphs/call/call_shape.h"
 #include "graphs/call/request.h"
@@ -28,8 +28,8 @@ struct WarmRequest {
   const WarmOptions& options;
 };
 
-// Whether the program can be warmed so, whatever the bucket. Errors: as Session::Warm for what it
-// checks beforehand.
+// Whether the program can be warmed so, whatever the bucket. Errors: as SessionWarming::Warm for
+// what it checks beforehand.
 absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request);
 
 // The shape of a run at these extents, one per symbol, as if they were a bucket. `where` begins
@@ -49,13 +49,13 @@ absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
                                                 std::span<const int64_t> scalars);
 
 // The shapes of these buckets, the one with the most elements first, so that the pool grows once.
-// Errors: as Session::Warm for what it checks beforehand.
+// Errors: as SessionWarming::Warm for what it checks beforehand.
 absl::StatusOr<std::vector<CallShape>> CheckWarm(const SessionParts& parts,
                                                  const WarmRequest& request,
                                                  std::span<const std::vector<int64_t>> buckets);
 
 // Warms up and records the buckets that are not recorded, as roots, on inputs of zeros. Waits for
-// the device. Errors: as Session::Warm.
+// the device. Errors: as SessionWarming::Warm.
 absl::Status WarmBuckets(const SessionParts& parts,
                          const WarmRequest& request,
                          std::span<const CallShape> shapes,

@@ -56,7 +56,8 @@ absl::Status CheckSource(std::span<const WarmStep> chain,
   const std::string& name = chain[step].program->spec.name;
   if (feed.input >= there || feed.step > step || (feed.step == step && step == 0)) {
     return InvalidArgument(
-        "Session::Warm: step {} feeds {} {} from step {}; program '{}' has {} of them, and a step "
+        "Session::Warm: step {} feeds {} {} from step {}; program '{}' has {} of them, and "
+        "a step "
         "reads from one before it or, but for the first, from itself",
         step, what, feed.input, feed.step, name, there);
   }
@@ -78,7 +79,7 @@ absl::Status CheckFeed(std::span<const WarmStep> chain,
                        const Feed& feed) {
   const Program& program = *chain[step].program;
   COPPICE_RETURN_IF_ERROR(
-      CheckSource(chain, step, chain[step].feeds, feed, "input", program.copies.size()));
+      CheckSource(chain, step, chain[step].feeds, feed, "input", program.layout.copies.size()));
   const InputSpec& input = program.copied_input(feed.input);
   for (const size_t source : SourcesOf(feed, step)) {
     const ProgramSpec& producer = chain[source].program->spec;
@@ -89,7 +90,8 @@ absl::Status CheckFeed(std::span<const WarmStep> chain,
     const bool same = made.dtype == read.dtype && made.rank == read.rank;
     if (output.role == OutputRole::kStatic || !same || !Covers(made, read))
       return InvalidArgument(
-          "Session::Warm: output '{}' of program '{}' cannot be input '{}' of program '{}': it is "
+          "Session::Warm: output '{}' of program '{}' cannot be input '{}' of program '{}': "
+          "it is "
           "static, of another dtype or rank, or too small",
           output.name, producer.name, input.name, program.spec.name);
   }
@@ -99,13 +101,14 @@ absl::Status CheckFeed(std::span<const WarmStep> chain,
 absl::Status CheckCount(std::span<const WarmStep> chain, size_t step, const Feed& feed) {
   const Program& program = *chain[step].program;
   COPPICE_RETURN_IF_ERROR(
-      CheckSource(chain, step, chain[step].counts, feed, "count", program.counted.size()));
+      CheckSource(chain, step, chain[step].counts, feed, "count", program.layout.counted.size()));
   for (const size_t source : SourcesOf(feed, step)) {
     const ProgramSpec& producer = chain[source].program->spec;
     const OutputSpec& output = producer.outputs[feed.output];
     if (output.role == OutputRole::kStatic || !Count::Takes(output.dtype))
       return InvalidArgument(
-          "Session::Warm: output '{}' of program '{}' cannot be {} of program '{}': it is static, "
+          "Session::Warm: output '{}' of program '{}' cannot be {} of program '{}': it is "
+          "static, "
           "or no i32 or i64",
           output.name, producer.name, NameOfCount(program, feed.input), program.spec.name);
   }
@@ -207,13 +210,10 @@ class Walk {
     std::set<size_t> symbols;
     for (const Feed& feed : chain_[step].feeds) {
       for (const Dim& dim : program.copied_input(feed.input).dims) {
-        if (dim.symbol >= kSymbolsMax) {
-          const auto expression = static_cast<size_t>(dim.symbol - kSymbolsMax);
-          for (const size_t name : program.extents[expression].Reads())
-            if (name < program.spec.symbols.size()) symbols.insert(name);
-        } else if (dim.symbol >= 0) {
-          symbols.insert(static_cast<size_t>(dim.symbol));
-        }
+        if (dim.is_fixed()) continue;
+        const uint32_t read = program.SymbolsOf(uint32_t{1} << ExtentOf(dim));
+        for (size_t symbol = 0; symbol < program.spec.symbols.size(); ++symbol)
+          if ((read >> symbol & 1) != 0) symbols.insert(symbol);
       }
     }
     return symbols;
@@ -261,14 +261,13 @@ class Walk {
     return variants;
   }
 
-  // Notes in the lane's scratch what the call is planned around.
-  void Place(const Stand& stand, uint32_t counted, Request& request) {
+  // Finds what the call is planned around.
+  void Place(const Stand& stand, uint32_t counted, Surroundings& around, Request& request) {
     const Program& program = *request.call.program;
-    Surroundings& around = lane_.scratch().around;
-    around.in_place.assign(program.copies.size(), -1);
+    around.in_place.assign(program.layout.copies.size(), -1);
     around.live.clear();
     around.donated.clear();
-    request.child = false;
+    bool child = false;
     for (const Feed& feed : chain_[stand.step].feeds) {
       const Held* held = stand.Find(feed.step);
       if (held == nullptr && feed.step == stand.step) held = stand.Find(feed.step - 1);
@@ -277,17 +276,16 @@ class Walk {
       const Tensor& output = held->outputs[feed.output];
       Tensor tensor = AtExtents(output, program.CallersDims(feed.input), request.shape.real);
       const Fit fit = FitOf(program, spec, tensor, output, request.shape.padded,
-                            counted | program.ragged_totals);
-      request.child |= spec.mutated || fit != Fit::kNoFit;
+                            counted | program.layout.ragged_totals);
+      child |= spec.mutated || fit != Fit::kNoFit;
       if (fit == Fit::kInPlace)
         around.in_place[feed.input] =
             static_cast<int64_t>(tensor.data - lane_.memory().base(MemoryKind::kPlan));
     }
-    if (request.child) {
-      for (const Held& held : stand.path)
-        around.live.insert(around.live.end(), held.regions.begin(), held.regions.end());
-    }
-    FindSurroundings(request, lane_);
+    if (!child) return;
+    for (const Held& held : stand.path)
+      around.live.insert(around.live.end(), held.regions.begin(), held.regions.end());
+    FindSurroundings(around, request, lane_);
   }
 
   // Whether a step from `next` on reads what `held` made, if `next` is yet to run for the first
@@ -321,14 +319,15 @@ class Walk {
     Request scratch(on_scratch, shape);
     COPPICE_RETURN_IF_ERROR(TakeStatics(request));
     COPPICE_RETURN_IF_ERROR(TakeStatics(scratch));
-    Place(stand, variant.counted, request);
-    const Needed needed{.step = stand.step, .shape = shape, .around = lane_.scratch().around};
+    Needed needed{.step = stand.step, .shape = shape, .around = {}};
+    Place(stand, variant.counted, needed.around, request);
+    const bool child = request.child();
     if (std::ranges::find(needed_, needed) == needed_.end()) needed_.push_back(needed);
     if (std::ssize(needed_) > GraphsMax()) return CheckKept();
     COPPICE_RETURN_IF_ERROR(WarmOne(parts_, request, scratch, lane_));
     const Node* node = Find(request, needed);
     if (node == nullptr) return CheckKept();
-    std::vector<Held> path = request.child ? stand.path : std::vector<Held>();
+    std::vector<Held> path = child ? stand.path : std::vector<Held>();
     std::erase_if(path, [&](const Held& held) { return held.step == stand.step; });
     path.push_back({.step = stand.step,
                     .regions = node->output_regions(),
@@ -338,9 +337,8 @@ class Walk {
     return absl::OkStatus();
   }
 
-  const Node* Find(Request& request, const Needed& needed) {
-    lane_.scratch().around = needed.around;
-    FindSurroundings(request, lane_);
+  const Node* Find(Request& request, Needed& needed) {
+    FindSurroundings(needed.around, request, lane_);
     return FindNode(request, lane_);
   }
 
@@ -352,7 +350,7 @@ class Walk {
   // Later graphs may have taken the room of earlier ones.
   absl::Status CheckKept() {
     size_t kept = 0;
-    for (const Needed& needed : needed_) {
+    for (Needed& needed : needed_) {
       const Call call = CallOf(needed.step, chain_[needed.step].binding);
       Request request(call, needed.shape);
       COPPICE_RETURN_IF_ERROR(TakeStatics(request));

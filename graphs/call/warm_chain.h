@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "coppice/graphs/session_options.h"
+#include "coppice/graphs/session_warming.h"
 
 #include "graphs/call/call_shape.h"
 #include "graphs/lane/lane.h"
@@ -22,12 +22,12 @@
 
 namespace coppice::internal {
 
-// The padded shape of each step. Errors: as Session::Warm for what it checks beforehand.
+// The padded shape of each step. Errors: as SessionWarming::Warm for what it checks beforehand.
 absl::StatusOr<std::vector<CallShape>> CheckChain(const SessionParts& parts,
                                                   std::span<const WarmStep> chain,
                                                   const WarmOptions& options);
 
-// Warms up and records what the chain needs. Waits for the device. Errors: as Session::Warm.
+// Warms up and records what the chain needs. Waits for the device. Errors: as SessionWarming::Warm.
 absl::Status WarmChain(const SessionParts& parts,
                        std::span<const WarmStep> chain,
                        std::span<const CallShape> shapes,

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "coppice/base/status.h"
+#include "coppice/graphs/exact_replay.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/session_options.h"
@@ -128,6 +129,18 @@ const char* NameOf(MemoryKind kind) {
   return "?";
 }
 
+const char* NameOf(ExactReplay exact) {
+  switch (exact) {
+    case ExactReplay::kNever:
+      return "never";
+    case ExactReplay::kAuto:
+      return "auto";
+    case ExactReplay::kAlways:
+      return "always";
+  }
+  return "?";
+}
+
 SessionStats& SessionStats::operator+=(const SessionStats& other) {
   calls += other.calls;
   for (size_t i = 0; i < runs.size(); ++i)
@@ -145,6 +158,8 @@ SessionStats& SessionStats::operator+=(const SessionStats& other) {
   stream_switches += other.stream_switches;
   real_elements += other.real_elements;
   padded_elements += other.padded_elements;
+  exact_replays += other.exact_replays;
+  patched_nodes += other.patched_nodes;
   return *this;
 }
 

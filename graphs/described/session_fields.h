@@ -12,20 +12,23 @@ namespace coppice::internal {
 template <typename Visit>
 void VisitFigures(const SessionStats& stats, Visit&& visit) {
   visit("calls", "Calls that ran.", stats.calls);
-  visit("captures_retried", "Recordings broken from outside, and tried again.",
+  visit("captures_retried", "Recordings that were broken from outside, and tried again.",
         stats.captures_retried);
   visit("recordings", "Graphs recorded, also ahead of calls.", stats.recordings);
   visit("recordings_empty", "Recordings without a graph node or a break.", stats.recordings_empty);
-  visit("evictions", "Graphs dropped for room.", stats.evictions);
+  visit("evictions", "Graphs dropped to make room.", stats.evictions);
   visit("remaps", "Replays that had to map their memory again.", stats.remaps);
   visit("inputs_in_place", "Inputs read where an earlier call left them.", stats.inputs_in_place);
   visit("inputs_filled", "Inputs staged only to fill their padding.", stats.inputs_filled);
-  visit("inputs_demoted", "Static inputs that moved too often, and are copied since.",
+  visit("inputs_demoted", "Static inputs that moved too often, and are copied since then.",
         stats.inputs_demoted);
   visit("stream_switches", "Calls that had to wait for the lane's last stream.",
         stats.stream_switches);
   visit("real_elements", "Staged elements that callers brought.", stats.real_elements);
-  visit("padded_elements", "The same with their padding.", stats.padded_elements);
+  visit("padded_elements", "Staged elements with their padding.", stats.padded_elements);
+  visit("exact_replays", "Replays at the sizes of their call, with a bucket's memory.",
+        stats.exact_replays);
+  visit("patched_nodes", "Graph nodes that were set to the sizes of a call.", stats.patched_nodes);
 }
 
 }  // namespace coppice::internal

@@ -112,6 +112,7 @@ void VisitFields(Of& of, Visit&& visit) {
   visit("extents", of.extents);
   visit("random_numbers_per_call", of.random_numbers_per_call);
   visit("gate", of.gate);
+  visit("exact", of.exact);
 }
 
 // The same of options, but for functions and the trace.

@@ -13,6 +13,7 @@ SessionStats Lane::stats() const {
   SessionStats stats = books_.stats();
   stats.stream_switches = order_.switches();
   stats.evictions = nodes_.evictions();
+  stats.exact_replays = nodes_.exact_replays();
   return stats;
 }
 

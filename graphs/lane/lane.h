@@ -49,15 +49,12 @@ class LaneBooks {
     stats_.real_elements += layout.real_elements;
     stats_.padded_elements += layout.padded_elements;
   }
-  void CountInPlace(int inputs) { stats_.inputs_in_place += inputs; }
-  void CountFilled(int inputs) { stats_.inputs_filled += inputs; }
   void CountRecording(bool empty) {
     ++stats_.recordings;
     stats_.recordings_empty += empty ? 1 : 0;
   }
-  void CountRetriedCapture() { ++stats_.captures_retried; }
-  void CountRemap() { ++stats_.remaps; }
-  void CountDemoted(int inputs) { stats_.inputs_demoted += inputs; }
+  // Any other figure.
+  void Count(int64_t SessionStats::*figure, int64_t more = 1) { stats_.*figure += more; }
 
   // Of a replay whose host time was taken.
   void CountReplayTime(int64_t ns) { replay_time_.Note(ns); }
@@ -80,12 +77,10 @@ struct TakenNumbers {
   uint64_t call = 0;  // The lane's last when it took them.
 };
 
-// What the call under way keeps between its stages; here, so that its capacity lasts.
-struct CallScratch {
-  Surroundings around;           // What a child is planned around.
-  StagingArguments copies;       // Behind the graph.
-  std::vector<UsedOutput> used;  // With a trace: outputs that it reads where they lie.
-  TakenNumbers random;
+// Room that each call of a lane writes anew; here, so that its capacity lasts.
+struct CallRoom {
+  Surroundings around;      // Request::around.
+  StagingArguments copies;  // Behind the graph.
 };
 
 // Of the calls of a lane.
@@ -125,7 +120,8 @@ class Lane {
   ChainPlanner& chain() { return chain_; }
   const SurroundingsTable& surroundings() const { return surroundings_; }
   LaneBooks& books() { return books_; }
-  CallScratch& scratch() { return scratch_; }
+  CallRoom& room() { return room_; }
+  TakenNumbers& taken_numbers() { return taken_numbers_; }  // By the call under way.
 
   // Whether the next call is one of those whose host time is taken: reading a clock takes as long
   // as a tenth of a replay, so that one in kTimedEvery is. Threads: any; a call that ran says how
@@ -174,7 +170,8 @@ class Lane {
   ChainPlanner chain_;
   SurroundingsTable surroundings_;
   LaneBooks books_;
-  CallScratch scratch_;
+  CallRoom room_;
+  TakenNumbers taken_numbers_;
   int64_t retirements_seen_ = 0;
   int recordings_ = 0;  // In the background, under way or waiting.
   std::atomic<bool> times_next_ = true;

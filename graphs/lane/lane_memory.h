@@ -35,6 +35,7 @@
 #include "graphs/lane/nvtx_heap.h"
 #include "graphs/lane/room.h"
 #include "graphs/lane/window_map.h"
+#include "graphs/node/input_layout.h"
 #include "graphs/node/node.h"
 #include "graphs/node/region.h"
 
@@ -111,6 +112,10 @@ class LaneMemory {
   // Where `tensor` lies in the plan window, in whole units of kBufferAlignment; nothing if it lies
   // elsewhere or has no bytes.
   std::optional<Region> RegionOf(const Tensor& tensor) const;
+  // What output `index` keeps there.
+  std::optional<Region> RegionOf(const OutputTable& outputs, size_t index) const {
+    return outputs.regions.empty() ? RegionOf(outputs.tensors[index]) : outputs.regions[index];
+  }
 
  private:
   const Driver& driver_;

@@ -11,8 +11,9 @@
 #include "graphs/lane/lane.h"
 #include "graphs/lane/lease.h"
 #include "graphs/lane/slot.h"
+#include "graphs/lane/stream_order.h"
 #include "graphs/node/input_layout.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice {
 
@@ -48,8 +49,10 @@ absl::Status CheckThere(const Slot* slot) {
 
 absl::Status internal::CheckReader(const Slot* slot, CuStream stream) {
   COPPICE_RETURN_IF_ERROR(CheckThere(slot));
-  if (reinterpret_cast<uintptr_t>(stream) <= 2) {
-    return InvalidArgument("Lease: on the legacy stream; pass a stream of your own");
+  if (!NamesAStream(stream)) {
+    return InvalidArgument(
+        "Lease: on stream {}; pass a stream of your own, or 1, the legacy stream",
+        reinterpret_cast<uintptr_t>(stream));
   }
   return absl::OkStatus();
 }

@@ -16,8 +16,8 @@
 namespace coppice::internal {
 
 // Whether a lease of `slot`, which may be null, can be read on `stream` at all. Without the lane's
-// lock. Errors: kFailedPrecondition an empty lease, or its session is gone; kInvalidArgument the
-// legacy stream.
+// lock. Errors: kFailedPrecondition an empty lease, or its session is gone; kInvalidArgument null
+// or the per-thread stream.
 absl::Status CheckReader(const Slot* slot, CuStream stream);
 
 // Whether the outputs are there, under the lane's lock. Errors: kFailedPrecondition a later call

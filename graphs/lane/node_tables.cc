@@ -29,14 +29,15 @@ Node& NodeTables::Publish(const Program& program, std::unique_ptr<Node> node) {
   added.SetSeries(series);
   recordings_.Note(added.made_for(), added.info().record_ns);
   height_ = std::max(height_.load(), added.info().plan_height);
-  if (tracer_ != nullptr) tracer_->Record(index_, added.trace_number());
+  if (tracer_ != nullptr) tracer_->Put(index_, RecordEvent{.node = added.trace_number()});
   return added;
 }
 
 void NodeTables::Drop(const Node& node, NodeTable& table) {
-  if (tracer_ != nullptr) tracer_->Evict(index_, node.trace_number());
+  if (tracer_ != nullptr) tracer_->Put(index_, EvictEvent{.node = node.trace_number()});
   timer_.Forget(node);
   dropped_replays_[static_cast<size_t>(node.series())] += node.info().replays;
+  dropped_exact_replays_ += node.exact_replays();
   table.Remove(node);
 }
 
@@ -135,6 +136,12 @@ void NodeTables::AddReplays(std::vector<int64_t>& replays) const {
   ForEachNode([&replays](const Node& node) {
     replays[static_cast<size_t>(node.series())] += node.info().replays;
   });
+}
+
+int64_t NodeTables::exact_replays() const {
+  int64_t replays = dropped_exact_replays_;
+  ForEachNode([&replays](const Node& node) { replays += node.exact_replays(); });
+  return replays;
 }
 
 bool NodeTables::HasVersion(const Program& program, const StaticVersion& version) const {

@@ -23,7 +23,7 @@
 #include "graphs/metrics/replay_series.h"
 #include "graphs/node/node.h"
 #include "graphs/node/node_table.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 #include "graphs/trace/tracer.h"
 
 namespace coppice::internal {
@@ -98,6 +98,8 @@ class NodeTables {
   int64_t height() const { return height_; }  // Highest end of their plans. Any thread.
   // Adds the launches of all nodes that there ever were, by number of their series.
   void AddReplays(std::vector<int64_t>& replays) const;
+  // Those of all nodes that there ever were. Cost: O(nodes).
+  int64_t exact_replays() const;
 
   // The highest end of a footprint, but of retired tables, whose nodes do not run again.
   int64_t top() const;
@@ -141,6 +143,7 @@ class NodeTables {
   RecordingFigures recordings_;
   std::atomic<int64_t> height_ = 0;
   std::vector<int64_t> dropped_replays_;  // Of nodes that went, by number of their series.
+  int64_t dropped_exact_replays_ = 0;
 };
 
 }  // namespace coppice::internal

@@ -25,7 +25,7 @@
 
 #include "graphs/node/input_layout.h"
 #include "graphs/node/region.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 
@@ -55,7 +55,7 @@ struct Slot {
   void SetOwner(const Owner& owner) {
     program = owner.program;
     call = owner.call;
-    for (size_t i = 0; i < owner.program->extent_count; ++i)
+    for (size_t i = 0; i < owner.program->layout.extent_count; ++i)
       extents[i] = owner.extents[i];
   }
   bool leased() const { return (holders.load(std::memory_order_acquire) & kLeaseHolds) != 0; }

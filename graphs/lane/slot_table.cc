@@ -20,6 +20,11 @@ void Abandon(Slot* slot) {
   if ((before & Slot::kLeaseHolds) == 0) delete slot;
 }
 
+// As traces have it.
+int64_t NumberOf(const Slot& slot) {
+  return static_cast<int64_t>(slot.call);
+}
+
 }  // namespace
 
 SlotTable::~SlotTable() {
@@ -120,7 +125,7 @@ void SlotTable::SetRegions(Slot& slot) const {
   std::vector<Region>& regions = slot.parts->regions;
   regions.clear();
   for (size_t i = 0; i < slot.outputs->tensors.size(); ++i) {
-    const std::optional<Region> region = memory_.RegionOf(slot.outputs->tensors[i]);
+    const std::optional<Region> region = memory_.RegionOf(*slot.outputs, i);
     if (region && slot.keeps(i)) regions.push_back(*region);
   }
   Normalize(regions);
@@ -133,7 +138,8 @@ void SlotTable::SweepParts(Slot& slot) const {
     if (!parts.kept[i] || !slot.IsDropped(i)) continue;
     parts.kept[i] = false;
     changed = true;
-    if (slot.traced && tracer_ != nullptr) tracer_->Part(index_, slot.call, i);
+    if (slot.traced && tracer_ != nullptr)
+      tracer_->Put(index_, PartEvent{.call = NumberOf(slot), .output = static_cast<int64_t>(i)});
   }
   if (!changed || slot.outputs == nullptr) return;
   if (slot.kind == Slot::Kind::kWindow) return SetRegions(slot);
@@ -215,12 +221,14 @@ void SlotTable::Expire(const std::vector<Region>& footprint,
       window_[kept++] = slot;
       continue;
     }
-    if (tracer_ != nullptr) tracer_->Expire(index_, slot->call, number);
+    if (tracer_ != nullptr)
+      tracer_->Put(
+          index_, ExpireEvent{.call = NumberOf(*slot), .other_call = static_cast<int64_t>(number)});
     slot->overwritten_by = number;
     slot->overwriter = &program;
     slot->in_path = false;
     for (size_t i = 0; i < slot->outputs->tensors.size(); ++i) {
-      const std::optional<Region> region = memory_.RegionOf(slot->outputs->tensors[i]);
+      const std::optional<Region> region = memory_.RegionOf(*slot->outputs, i);
       if (!region || !slot->keeps(i) || !Meets(*region, footprint)) continue;
       slot->overwritten_output = static_cast<int>(i);
       break;
@@ -270,21 +278,31 @@ const std::vector<Slot*>& SlotTable::ListOf(MemoryKind window) const {
 }
 
 void SlotTable::TraceOutputs(Slot& slot) const {
-  tracer_->Outputs(index_, slot.call, slot.node == nullptr ? -1 : slot.node->trace_number());
+  tracer_->Put(index_, OutputsEvent{.call = NumberOf(slot),
+                                    .node = slot.node == nullptr ? -1 : slot.node->trace_number()});
   slot.traced = true;
+}
+
+void SlotTable::TraceUses(uint64_t call) {
+  for (UseEvent& use : uses_) {
+    use.call = static_cast<int64_t>(call);
+    tracer_->Put(index_, use);
+  }
+  uses_.clear();
 }
 
 void SlotTable::TraceEnd() {
   if (tracer_ == nullptr) return;
   Sweep();
   for (const Slot* slot : ring_) {
-    if (slot->traced && !slot->leased()) tracer_->Release(index_, slot->call);
+    if (slot->traced && !slot->leased())
+      tracer_->Put(index_, ReleaseEvent{.call = NumberOf(*slot)});
   }
 }
 
 void SlotTable::TraceRelease(Slot& slot) const {
   if (!slot.traced) return;
-  tracer_->Release(index_, slot.call);
+  tracer_->Put(index_, ReleaseEvent{.call = NumberOf(slot)});
   slot.traced = false;
 }
 

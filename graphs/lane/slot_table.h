@@ -85,7 +85,13 @@ class SlotTable {
   // meanwhile, Sweep, Reserve and the ring leave it and its bytes alone. SweepWindow does not, as a
   // graph is planned around what it reads in the window, and what is given to it has to go first.
   void NoteRead(const Slot& slot) { read_.push_back(&slot); }
-  void EndReads() { read_.clear(); }
+  void EndReads() {
+    read_.clear();
+    uses_.clear();
+  }
+  // What a trace is to say of such a read once the call has begun, which fills in its number.
+  void NoteUse(const UseEvent& use) { uses_.push_back(use); }
+  void TraceUses(uint64_t call);
   // Makes parts of a slot's lease, one per output. Allocates.
   void Split(Slot& slot) const;
 
@@ -140,6 +146,7 @@ class SlotTable {
   std::vector<Slot*> ring_;
   std::vector<Slot*> free_;
   std::vector<const Slot*> read_;  // By the call under way; of any list, some twice.
+  std::vector<UseEvent> uses_;
   size_t slot_count_ = 0;
   size_t swept_ = 0;  // Where the next look at the parked begins.
   const int64_t ring_bytes_;

@@ -26,6 +26,12 @@
 
 namespace coppice::internal {
 
+// Whether a lane may follow `stream`. Null names none, and the per-thread stream, 2, is another one
+// on each thread; 1 is the legacy stream.
+inline bool NamesAStream(CuStream stream) {
+  return (reinterpret_cast<uintptr_t>(stream) & ~uintptr_t{2}) != 0;  // One test: each call asks.
+}
+
 class StreamOrder {
  public:
   // Errors: the driver's. `driver` outlives it; `lane` is for messages.

@@ -56,6 +56,7 @@ struct MetricsSnapshot {
   int64_t graphs_recorded = 0;
   int64_t graphs_retired = 0;
   int64_t graph_nodes = 0;  // Of both.
+  int64_t executables = 0;  // Of both; those of a family are one.
   // Buckets that calls find.
   int64_t buckets_recorded = 0;
   int64_t buckets_recording = 0;

@@ -47,7 +47,7 @@ void WriteSession(Exposition& page, const MetricsSnapshot& snapshot) {
   page.Sample(snapshot.lanes_lent, {{"state", "lent"}});
   Write(page, {"coppice_suspended", kGauge, "", "1 while the session has given its memory back."},
         snapshot.suspended ? 1 : 0);
-  Write(page, {"coppice_suspensions", kCounter, "", "Times that it gave its memory back."},
+  Write(page, {"coppice_suspensions", kCounter, "", "Times that the session gave its memory back."},
         snapshot.suspensions);
   Write(page,
         {"coppice_poisoned", kGauge, "", "1 after an error that the device does not recover from."},
@@ -55,7 +55,7 @@ void WriteSession(Exposition& page, const MetricsSnapshot& snapshot) {
   Write(page, {"coppice_trace_dropped_events", kCounter, "", "Events that the trace's rings lost."},
         snapshot.trace_dropped);
   if (snapshot.sticky_error.empty()) return;
-  page.Begin({"coppice_sticky_error", kInfo, "", "That error."});
+  page.Begin({"coppice_sticky_error", kInfo, "", "The error that every call returns."});
   page.Sample(1, {{"code", snapshot.sticky_error}});
 }
 
@@ -63,11 +63,11 @@ void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
   const SessionStats& stats = snapshot.stats;
   WriteEach<RunKind>(page, {"coppice_runs", kCounter, "", "Calls, by how they ran."}, "path",
                      stats.runs);
-  WriteEach<Reason>(
-      page, {"coppice_eager_calls", kCounter, "", "Calls that ran eagerly, by what kept them."},
-      "reason", snapshot.eager, 1);
+  WriteEach<Reason>(page,
+                    {"coppice_eager_calls", kCounter, "", "Calls that ran eagerly, by reason."},
+                    "reason", snapshot.eager, 1);
   page.Begin({"coppice_replays", kCounter, "",
-              "Launches of a bucket's graphs, those behind a recording included."});
+              "Launches of a bucket's graphs, also right after a recording."});
   for (const MetricsSnapshot::Replays& of : snapshot.replays) {
     page.Sample(of.launches, {{"program", of.labels->program},
                               {"variant", of.labels->variant},
@@ -81,7 +81,7 @@ void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
     page.Sample(snapshot.failures[i],
                 {{"code", absl::StatusCodeToString(static_cast<absl::StatusCode>(i))}});
   page.Begin({"coppice_staged_elements", kCounter, "",
-              "Elements of staged inputs: what callers brought, and what it was padded by."});
+              "Elements of staged inputs, real ones and padding."});
   page.Sample(stats.real_elements, {{"kind", "real"}});
   page.Sample(stats.padded_elements - stats.real_elements, {{"kind", "padding"}});
 }
@@ -97,41 +97,48 @@ void WriteFigures(Exposition& page, const SessionStats& stats) {
 }
 
 void WriteGraphs(Exposition& page, const MetricsSnapshot& snapshot) {
-  page.Begin({"coppice_graphs", kGauge, "", "Graphs, by whether calls find them."});
+  page.Begin({"coppice_graphs", kGauge, "", "Graphs, by whether calls can find them."});
   page.Sample(snapshot.graphs_recorded, {{"state", "recorded"}});
   page.Sample(snapshot.graphs_retired, {{"state", "retired"}});
-  page.Begin({"coppice_buckets", kGauge, "", "Buckets, by what is known of them."});
+  page.Begin({"coppice_buckets", kGauge, "", "Buckets, by what is known about them."});
   page.Sample(snapshot.buckets_recorded, {{"state", "recorded"}});
   page.Sample(snapshot.buckets_recording, {{"state", "recording"}});
   page.Sample(snapshot.buckets_warm, {{"state", "warm"}});
   page.Sample(snapshot.buckets_not_capturable, {{"state", "not_capturable"}});
   Write(page, {"coppice_graph_nodes", kGauge, "", "Nodes of all CUDA graphs."},
         snapshot.graph_nodes);
-  WriteEach<Reason>(page, {"coppice_recordings", kCounter, "", "Graphs recorded, by what for."},
+  Write(page,
+        {"coppice_executables", kGauge, "",
+         "Executables; one may serve many graphs by exact replay."},
+        snapshot.executables);
+  WriteEach<Reason>(page, {"coppice_recordings", kCounter, "", "Graphs recorded, by reason."},
                     "reason", snapshot.recordings.by_reason, 1);
   page.Begin({"coppice_record_seconds", kHistogram, kSeconds,
-              "Host time of recordings, the driver's included."});
+              "Host time of recordings, including the driver."});
   page.Histogram(snapshot.recordings.time);
 }
 
 void WriteMemory(Exposition& page, const MemoryUsage& memory) {
+  WriteEach<MemoryKind>(page, {"coppice_memory_bytes", kGauge, kBytes, "Device memory, by kind."},
+                        "kind", memory.bytes);
   WriteEach<MemoryKind>(
-      page, {"coppice_memory_bytes", kGauge, kBytes, "Device memory, by what it is for."}, "kind",
-      memory.bytes);
-  WriteEach<MemoryKind>(
-      page, {"coppice_memory_peak_bytes", kGauge, kBytes, "The most that each kind ever had."},
+      page, {"coppice_memory_peak_bytes", kGauge, kBytes, "Peak of device memory, by kind."},
       "kind", memory.peak);
   Write(page, {"coppice_memory_used_bytes", kGauge, kBytes, "Device memory of all kinds."},
         memory.total);
-  Write(page, {"coppice_memory_used_peak_bytes", kGauge, kBytes, "The most there ever was of it."},
-        memory.total_peak);
-  Write(page, {"coppice_budget_bytes", kGauge, kBytes, "What it may reach; 0: no budget."},
+  Write(
+      page,
+      {"coppice_memory_used_peak_bytes", kGauge, kBytes, "Peak of the device memory of all kinds."},
+      memory.total_peak);
+  Write(page, {"coppice_budget_bytes", kGauge, kBytes, "Limit of the device memory; 0: none."},
         memory.budget);
-  Write(page, {"coppice_plan_height_bytes", kGauge, kBytes, "Highest end of a graph's plan."},
+  Write(page,
+        {"coppice_plan_height_bytes", kGauge, kBytes, "Highest end of the plan of any graph."},
         memory.height);
-  Write(page, {"coppice_eager_live_bytes", kGauge, kBytes, "Live in the eager windows."},
+  Write(page, {"coppice_eager_live_bytes", kGauge, kBytes, "Bytes in use in the eager windows."},
         memory.eager_live);
-  Write(page, {"coppice_eager_peak_bytes", kGauge, kBytes, "Highest top of any eager window."},
+  Write(page,
+        {"coppice_eager_peak_bytes", kGauge, kBytes, "Peak of the eager window that was highest."},
         memory.eager_peak);
 }
 

@@ -63,7 +63,7 @@ std::vector<Donation> DonationsOf(const AllocationScript& warmed,
     int64_t first = region.end();
     int64_t last = region.offset;
     for (size_t copied = 0; copied < surroundings.in_place.size(); ++copied) {
-      const int input = program.copies[copied];
+      const int input = program.layout.copies[copied];
       const Region place{.offset = surroundings.in_place[copied],
                          .bytes = RoundedBytes(layout.inputs[static_cast<size_t>(input)])};
       if (place.offset < 0 || !Meets(place, {region})) continue;
@@ -80,9 +80,10 @@ std::vector<Donation> DonationsOf(const AllocationScript& warmed,
 
 void AppendDonations(const std::vector<Donation>& donations, std::vector<Buffer>& buffers) {
   for (const Donation& donation : donations) {
-    buffers.push_back({.lifetime = {{.lower = 0, .upper = donation.until}},
-                       .bytes = donation.region.bytes,
-                       .fixed_offset = donation.region.offset});
+    Buffer& kept = buffers.emplace_back();
+    kept.lifetime.push_back({.lower = 0, .upper = donation.until});
+    kept.bytes = donation.region.bytes;
+    kept.fixed_offset = donation.region.offset;
   }
 }
 

@@ -21,7 +21,7 @@
 #include "graphs/node/input_layout.h"
 #include "graphs/node/region.h"
 #include "graphs/node/surroundings.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 

@@ -23,7 +23,7 @@ struct Staged {
 };
 
 int64_t SizeAt(const Dim& dim, std::span<const int64_t> extents) {
-  return dim.symbol >= 0 ? extents[static_cast<size_t>(dim.symbol)] : dim.size;
+  return dim.is_fixed() ? dim.size : extents[static_cast<size_t>(ExtentOf(dim))];
 }
 
 // Lays out where sequences begin, and has staging write that.
@@ -79,10 +79,8 @@ Tensor PlacedTensor(DeviceAddress data,
 }
 
 Tensor AtExtents(Tensor tensor, const Dims& dims, std::span<const int64_t> extents) {
-  for (size_t axis = 0; axis < dims.size(); ++axis) {
-    if (dims[axis].symbol >= 0)
-      tensor.sizes[axis] = extents[static_cast<size_t>(dims[axis].symbol)];
-  }
+  for (size_t axis = 0; axis < dims.size(); ++axis)
+    if (!dims[axis].is_fixed()) tensor.sizes[axis] = SizeAt(dims[axis], extents);
   return tensor;
 }
 
@@ -147,6 +145,20 @@ InputLayout LayOutInputs(const Program& program,
   layout.staging->header().word_count = static_cast<int16_t>(spec.parameter_words());
   layout.stages = spec.parameter_words() > 0 || !copies.empty();
   return layout;
+}
+
+void SetExtents(const Program& program, std::span<const int64_t> extents, InputLayout& layout) {
+  for (const int index : program.layout.copies) {
+    Tensor& place = layout.inputs[static_cast<size_t>(index)];
+    place = PlacedTensor(place.data, program.spec.inputs[static_cast<size_t>(index)], extents);
+  }
+  layout.padded_elements = 0;
+  layout.staging->ClearTiles();
+  for (size_t copy = 0; copy < layout.sources.size(); ++copy) {
+    const Tensor& place = layout.inputs[static_cast<size_t>(layout.sources[copy].input)];
+    layout.staging->SetTarget(static_cast<int>(copy), place);
+    layout.padded_elements += place.element_count();
+  }
 }
 
 InputLayout LayOutNowhere(const Program& program,

@@ -20,14 +20,18 @@
 #include "coppice/graphs/program.h"
 #include "coppice/graphs/staging.h"
 
-#include "graphs/program/registration.h"
+#include "graphs/node/region.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 
 // Outputs of a node at its padded extents, or of one run without a graph.
 struct OutputTable {
   const ProgramSpec* spec = nullptr;
-  std::vector<Tensor> tensors;  // At the padded extents.
+  std::vector<Tensor> tensors;  // At the padded extents, or at those that the node is set to.
+  // What each keeps of the plan window at any extents that the node may be set to; empty: what its
+  // tensor has there.
+  std::vector<std::optional<Region>> regions = {};
 };
 
 // Where a run finds its inputs, and what staging has to do for that.
@@ -96,6 +100,10 @@ InputLayout LayOutInputs(const Program& program,
                          std::span<const int64_t> in_place,
                          std::span<const int64_t> extents,
                          const LayoutBases& bases);
+
+// Has a layout be of other extents: inputs stay where they lie, with the sizes and strides that
+// they have there. Requires: no ragged sequences. Allocates nothing.
+void SetExtents(const Program& program, std::span<const int64_t> extents, InputLayout& layout);
 
 // A layout whose copied inputs are all staged, at addresses from `base` on that nobody has, for a
 // run that touches nothing. Its staging has no copies.

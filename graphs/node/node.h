@@ -28,6 +28,8 @@
 #include "graphs/capture/audit.h"
 #include "graphs/node/allocation_script.h"
 #include "graphs/node/bucket_figures.h"
+#include "graphs/node/budget_charge.h"
+#include "graphs/node/exact_sizes.h"
 #include "graphs/node/gate.h"
 #include "graphs/node/input_layout.h"
 #include "graphs/node/node_key.h"
@@ -113,32 +115,6 @@ class Bucket {
   NodeInfo info_;
 };
 
-// Bytes of an account of the pool's budget, given back when this goes.
-class BudgetCharge {
- public:
-  BudgetCharge() = default;
-  // Of bytes that were charged.
-  BudgetCharge(Budget& budget, int account, int64_t bytes)
-      : budget_(&budget), account_(account), bytes_(bytes) {}
-  BudgetCharge(BudgetCharge&& other) noexcept
-      : budget_(std::exchange(other.budget_, nullptr)),
-        account_(other.account_),
-        bytes_(std::exchange(other.bytes_, 0)) {}
-  BudgetCharge& operator=(BudgetCharge&&) = delete;
-  ~BudgetCharge() {
-    if (budget_ != nullptr) budget_->Discharge(account_, bytes_);
-  }
-
-  int64_t bytes() const { return bytes_; }
-  // Whoever asked for the charge gives it back by himself.
-  void Keep() { budget_ = nullptr; }
-
- private:
-  Budget* budget_ = nullptr;
-  int account_ = 0;
-  int64_t bytes_ = 0;
-};
-
 // One CUDA graph of a node, and what runs behind it.
 struct Segment {
   std::optional<GraphExec> exec;  // Empty if nothing was captured.
@@ -170,6 +146,7 @@ struct NodeRecording {
   std::vector<Region> footprint;       // Window bytes it writes, sorted and disjoint.
   std::vector<Region> output_regions;  // Of the window, sorted and disjoint.
   std::unique_ptr<Audited> audited;    // With an audit.
+  std::unique_ptr<ExactSizes> exact;   // Of a program that runs at exact sizes.
 };
 
 class Node {
@@ -187,8 +164,14 @@ class Node {
   Reason made_for() const { return draft_.made_for; }
   const NodeInfo& info() const { return draft_.info; }
   int64_t top() const { return top_; }  // End of its footprint: what must be mapped when it runs.
-  int64_t exec_bytes() const { return recording_.charge.bytes(); }
+  // Of an executable that it shares, its part.
+  int64_t exec_bytes() const {
+    return recording_.exact == nullptr ? recording_.charge.bytes()
+                                       : recording_.exact->family().bytes_per_use();
+  }
   const OutputTable& outputs() const { return recording_.outputs; }
+  // From here on a lease shows these, as many as before.
+  void SetOutputs(const std::vector<Tensor>& tensors) { recording_.outputs.tensors = tensors; }
   const std::vector<Region>& footprint() const { return recording_.footprint; }
   const std::vector<Region>& output_regions() const { return recording_.output_regions; }
   std::vector<Segment>& segments() { return recording_.segments; }
@@ -198,7 +181,12 @@ class Node {
   // Sources and words are each call's to fill in.
   InputLayout& layout() { return draft_.layout; }
   const InputLayout& layout() const { return draft_.layout; }
-  Gate* gate() { return gate_.get(); }  // Null unless it is gated.
+  Gate* gate() { return gate_.get(); }                          // Null unless it is gated.
+  ExactSizes* exact() const { return recording_.exact.get(); }  // Null: it runs at its bucket.
+  // Launches at the sizes of their call.
+  int64_t exact_replays() const {
+    return exact() == nullptr ? 0 : info().replays - exact()->padded_replays();
+  }
 
   // What a later capture is compared with; null once EndAudit was called, or without an audit.
   const Audited* audited() const { return recording_.audited.get(); }

@@ -12,7 +12,7 @@
 #include "coppice/graphs/program.h"
 
 #include "graphs/node/surroundings.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 

@@ -56,6 +56,23 @@ Node& NodeTable::Add(std::unique_ptr<Node> node) {
   return added;
 }
 
+std::vector<ExactPeer> NodeTable::ExactIn(const Surroundings* surroundings) const {
+  std::vector<ExactPeer> peers;
+  ForEachNode([&](const Node& node) {
+    const ExactSizes* const exact = node.exact();
+    if (exact == nullptr || node.key().surroundings != surroundings) return;
+    const bool known = std::ranges::any_of(peers, [exact](const ExactPeer& peer) {
+      return peer.family.get() == &exact->family() &&
+             peer.planned.plan.height == exact->planned().plan.height;
+    });
+    if (!known)
+      peers.push_back({.family = FamilyUse::Another(exact->family()), .planned = exact->planned()});
+  });
+  std::ranges::sort(peers, std::ranges::greater(),
+                    [](const ExactPeer& peer) { return peer.planned.plan.height; });
+  return peers;
+}
+
 void NodeTable::MoveBuckets(const std::function<bool(const BucketKey&)>& gone, NodeTable& to) {
   to.nodes_.reserve(to.nodes_.size() + nodes_.size());
   to.buckets_.reserve(to.buckets_.size() + buckets_.size());

@@ -48,6 +48,10 @@ class NodeTable {
   // Requires: none of them is being recorded.
   void MoveBuckets(const std::function<bool(const BucketKey&)>& gone, NodeTable& to);
 
+  // What its nodes in these surroundings have that run at exact sizes, the highest plan first; of
+  // one family and one height once. Allocates.
+  std::vector<ExactPeer> ExactIn(const Surroundings* surroundings) const;
+
   void RetireNodes() {
     for (const auto& [key, node] : nodes_)
       node->Retire();

@@ -10,6 +10,7 @@
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 #include "coppice/runtime/access_bounds.h"
+#include "coppice/runtime/package_uses.h"
 
 #include "graphs/package/argument_packer.h"
 #include "graphs/package/child_check.h"
@@ -113,7 +114,7 @@ absl::Status PackageSource::Walk::RunSteps(Frame& frame, int program, bool entry
                   .bytes = constant.span() * SizeOf(constant.dtype),
                   .shared = false});
   }
-  const Schedule& schedule = source_.schedules_[static_cast<size_t>(program)];
+  const StepSchedule& schedule = source_.schedules_[static_cast<size_t>(program)];
   if (entry) {
     // Those that no step names are there all the same.
     for (const int output : frame.program().outputs) {
@@ -178,7 +179,7 @@ absl::Status PackageSource::Walk::DrawSeeds(Frame& frame) {
   int64_t drawn = 0;
   for (int i = 0; i < static_cast<int>(frame.program().buffers.size()); ++i) {
     const package::Buffer& buffer = frame.program().buffers[static_cast<size_t>(i)];
-    const Schedule& schedule = source_.schedules_[static_cast<size_t>(source_.program_)];
+    const StepSchedule& schedule = source_.schedules_[static_cast<size_t>(source_.program_)];
     if (buffer.role != Role::kSeed || !schedule.named[static_cast<size_t>(i)]) continue;
     const int64_t words = buffer.shape[0].value;
     const int64_t bytes = words * static_cast<int64_t>(sizeof(int64_t));
@@ -211,7 +212,7 @@ absl::Status PackageSource::Walk::RunStep(Frame& frame, const package::Step& ste
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& step) {
-  const int choosing = source_.choice_of_kernel_[static_cast<size_t>(step.kernel)];
+  const int choosing = source_.variants_.choice_of_kernel[static_cast<size_t>(step.kernel)];
   const int chosen = choosing < 0 ? 0 : choice_[static_cast<size_t>(choosing)];
   const package::LoadedKernel& variant =
       source_.package_.kernel(step.kernel)[static_cast<size_t>(chosen)];
@@ -278,16 +279,18 @@ absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
     return Dim3{size[0], size[1], size[2]};
   };
   const AccessBounds held(bounds_);
-  return sink_.Launch({.kernel = variant.kernel,
-                       .shape = {.grid = grid,
-                                 .block = dim(target.block),
-                                 .shared_bytes = target.shared_bytes,
-                                 .cooperative = target.cooperative,
-                                 .programmatic = target.programmatic,
-                                 .cluster = dim(target.cluster)},
-                       .arguments = pointers_,
-                       .choice = source_.choice_of_kernel_[static_cast<size_t>(step.kernel)]},
-                      touched_);
+  return sink_.Launch(
+      {.kernel = variant.kernel,
+       .shape = {.grid = grid,
+                 .block = dim(target.block),
+                 .shared_bytes = target.shared_bytes,
+                 .cooperative = target.cooperative,
+                 .programmatic = target.programmatic,
+                 .cluster = dim(target.cluster)},
+       .arguments = pointers_,
+       .bytes = bytes_,
+       .choice = source_.variants_.choice_of_kernel[static_cast<size_t>(step.kernel)]},
+      touched_);
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::MemsetStep& step) {
@@ -301,7 +304,8 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::MemsetStep& s
                            step.width);
   if (fill.count == 0) return absl::OkStatus();
   const Touch touched[] = {{.begin = fill.target, .bytes = bytes, .writes = true}};
-  return sink_.Fill(fill, touched);
+  return source_.launches_moves_ && !sink_.drops() ? source_.kernels_.Fill(sink_, fill, touched)
+                                                   : sink_.Fill(fill, touched);
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::MemcpyStep& step) {
@@ -313,9 +317,7 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::MemcpyStep& s
       copy.bytes > frame.BytesBehind(step.from, copy.source))
     return InvalidArgument("a copy of {} bytes ends outside of a buffer", copy.bytes);
   if (copy.bytes == 0) return absl::OkStatus();
-  const Touch touched[] = {{.begin = copy.source, .bytes = copy.bytes},
-                           {.begin = copy.target, .bytes = copy.bytes, .writes = true}};
-  return sink_.Copy(copy, touched);
+  return source_.Copy(copy, sink_);
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::CallStep& step) {
@@ -342,7 +344,11 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::CallStep& ste
     return function == source_.functions_.end() ? source_.kernels_.Gemm(call)
                                                 : function->second(call);
   };
-  return sink_.Work(work, touched);
+  const auto is_empty = [](const Tensor& tensor) { return tensor.element_count() == 0; };
+  return sink_.Work({.run = work,
+                     .may_be_nothing = std::ranges::any_of(inputs, is_empty) ||
+                                       std::ranges::any_of(outputs, is_empty)},
+                    touched);
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& step) {
@@ -377,22 +383,6 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& st
   return RunSteps(child, step.program, /*entry=*/false);
 }
 
-PackageSource::Schedule PackageSource::ScheduleOf(const package::Manifest& manifest,
-                                                  const package::Program& program) {
-  const std::vector<package::Lifetime> lifetimes = package::LifetimesOf(manifest, program);
-  Schedule schedule;
-  schedule.begins.resize(program.steps.size());
-  schedule.ends.resize(program.steps.size());
-  for (int i = 0; i < static_cast<int>(lifetimes.size()); ++i) {
-    const package::Lifetime& lifetime = lifetimes[static_cast<size_t>(i)];
-    schedule.named.push_back(lifetime.first >= 0);
-    if (lifetime.first < 0) continue;
-    schedule.begins[static_cast<size_t>(lifetime.first)].push_back(i);
-    schedule.ends[static_cast<size_t>(lifetime.last)].push_back(i);
-  }
-  return schedule;
-}
-
 PackageSource::PackageSource(const package::LoadedPackage& package,
                              int program,
                              const StepKernels& kernels)
@@ -414,7 +404,8 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
     source->scalar_words_.push_back(
         spec.scalars[static_cast<size_t>(i)].device_resident ? ScalarWord(spec, i) : -1);
   if (spec.random_numbers_per_call > 0) source->random_word_ = RandomWord(spec);
-  source->ListVariants(spec);
+  source->launches_moves_ = spec.exact != ExactReplay::kNever;
+  source->variants_ = ListVariants(package, program, spec);
   for (const int within : package::ProgramsWithin(package.manifest(), program)) {
     if (within == program) continue;
     COPPICE_RETURN_IF_ERROR(CheckChild(package.package().path(), package.manifest(),
@@ -436,34 +427,8 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
   return source;
 }
 
-void PackageSource::ListVariants(const ProgramSpec& spec) {
-  choice_of_kernel_.assign(manifest().kernels.size(), -1);
-  std::vector<KernelChoices> choices;
-  for (const int program : package::ProgramsWithin(manifest(), program_)) {
-    for (const package::Step& step : manifest().programs[static_cast<size_t>(program)].steps) {
-      const auto* const launch = std::get_if<package::KernelStep>(&step.action);
-      if (launch == nullptr) continue;
-      const std::span<const package::LoadedKernel> loaded = package_.kernel(launch->kernel);
-      int& choice = choice_of_kernel_[static_cast<size_t>(launch->kernel)];
-      if (loaded.size() == 1 || choice >= 0) continue;
-      choice = static_cast<int>(choices.size());
-      const package::Kernel& kernel = manifest().kernels[static_cast<size_t>(launch->kernel)];
-      KernelChoices& listed = choices.emplace_back(kernel.name);
-      for (const package::LoadedKernel& variant : loaded)
-        listed.variants.push_back(kernel.targets[static_cast<size_t>(variant.fit.target)].variant);
-    }
-  }
-  std::vector<bool> key_scalars;
-  for (const ScalarSpec& scalar : spec.scalars)
-    key_scalars.push_back(!scalar.device_resident);
-  for (const SymbolSpec& symbol : spec.symbols)
-    if (symbol.scalar >= 0) key_scalars[static_cast<size_t>(symbol.scalar)] = false;
-  variants_ = std::make_unique<VariantChoices>(std::move(choices), spec.symbols.size(),
-                                               std::move(key_scalars));
-}
-
 absl::Status PackageSource::Run(CallContext& context, StepSink& sink) const {
-  if (variants_->none()) return RunWith({}, context, sink);
+  if (variants_.choices->none()) return RunWith({}, context, sink);
   const package::Program& program = manifest().programs[static_cast<size_t>(program_)];
   std::vector<int64_t> extents;
   for (int i = 0; i < static_cast<int>(program.symbols.size()); ++i)
@@ -471,13 +436,20 @@ absl::Status PackageSource::Run(CallContext& context, StepSink& sink) const {
   std::vector<int64_t> scalars;
   for (int i = 0; i < static_cast<int>(program.scalars.size()); ++i)
     scalars.push_back(context.scalar(i));
-  return RunWith(variants_->At(extents, scalars), context, sink);
+  return RunWith(variants_.choices->At(extents, scalars), context, sink);
 }
 
 absl::Status PackageSource::RunWith(const VariantChoice& choice,
                                     CallContext& context,
                                     StepSink& sink) const {
   return Walk(*this, choice, context, sink).RunEntry();
+}
+
+absl::Status PackageSource::Copy(const MemoryCopy& copy, StepSink& sink) const {
+  const Touch touched[] = {{.begin = copy.source, .bytes = copy.bytes},
+                           {.begin = copy.target, .bytes = copy.bytes, .writes = true}};
+  return launches_moves_ && !sink.drops() ? kernels_.Copy(sink, copy, touched)
+                                          : sink.Copy(copy, touched);
 }
 
 std::string PackageSource::Identity() const {

@@ -20,10 +20,11 @@
 #include "coppice/graphs/package_program.h"
 #include "coppice/graphs/program.h"
 #include "coppice/runtime/loaded_package.h"
-#include "coppice/runtime/package_uses.h"
 
 #include "graphs/package/frame.h"
+#include "graphs/package/listed_variants.h"
 #include "graphs/package/step_kernels.h"
+#include "graphs/package/step_schedule.h"
 #include "graphs/program/step_source.h"
 
 namespace coppice::internal {
@@ -45,24 +46,14 @@ class PackageSource final : public StepSource {
   absl::Status RunWith(const VariantChoice& choice,
                        CallContext& context,
                        StepSink& sink) const override;
+  absl::Status Copy(const MemoryCopy& copy, StepSink& sink) const override;
   std::string Identity() const override;
-  VariantChoices& variants() const override { return *variants_; }
+  VariantChoices& variants() const override { return *variants_.choices; }
 
  private:
   class Walk;
 
-  // Which buffers a program's steps are the first and the last to name.
-  struct Schedule {
-    std::vector<std::vector<int>> begins;  // Per step.
-    std::vector<std::vector<int>> ends;
-    std::vector<bool> named;  // Per buffer: any step does.
-  };
-  static Schedule ScheduleOf(const package::Manifest& manifest, const package::Program& program);
-
   PackageSource(const package::LoadedPackage& package, int program, const StepKernels& kernels);
-
-  // Finds the kernels that have several variants.
-  void ListVariants(const ProgramSpec& spec);
 
   const package::Manifest& manifest() const { return package_.manifest(); }
 
@@ -74,9 +65,9 @@ class PackageSource final : public StepSource {
   std::vector<int> symbol_words_;  // Of the parameter block.
   std::vector<int> scalar_words_;  // -1: not there.
   int random_word_ = -1;
-  std::vector<Schedule> schedules_;  // Per program.
-  std::unique_ptr<VariantChoices> variants_;
-  std::vector<int> choice_of_kernel_;  // Per kernel of the manifest; -1: it has one variant.
+  bool launches_moves_ = false;  // Fills and copies are launches, which an executable lets set.
+  std::vector<StepSchedule> schedules_;  // Per program.
+  ListedVariants variants_;
 };
 
 }  // namespace coppice::internal

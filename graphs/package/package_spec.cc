@@ -132,7 +132,8 @@ absl::StatusOr<ProgramSpec> SpecOf(const package::Program& program,
   ProgramSpec spec{.name = options.name.empty() ? program.name : options.name,
                    .variant = options.variant,
                    .guards = program.guards,
-                   .random_numbers_per_call = 2 * SeedWordsOf(program)};
+                   .random_numbers_per_call = 2 * SeedWordsOf(program),
+                   .exact = options.exact};
   const auto check_names = [&](const auto& given, const char* what) -> absl::Status {
     for (const auto& [name, value] : given)
       COPPICE_RETURN_IF_ERROR(IndexOf(program, name, what).status());

@@ -16,6 +16,27 @@ struct SeedWordsParams {
   int64_t count;
 };
 
+// Elements or bytes that a block of the next two writes.
+inline constexpr int kMoveElementsPerBlock = 1024;
+inline constexpr int kMoveBytesPerBlock = 4096;
+
+// target[i] = value, in elements of 1 or 4 bytes.
+struct FillElementsParams {
+  void* target;
+  int64_t count;
+  uint32_t value;
+  int32_t width;
+};
+
+// target[i] = source[i], in units of `unit` bytes, of which both addresses and `bytes` are
+// multiples.
+struct CopyBytesParams {
+  const void* source;
+  void* target;
+  int64_t bytes;
+  int64_t unit;  // 1, 2, 4, 8 or 16.
+};
+
 enum class GemmElement : int32_t { kFloat32, kFloat16, kBFloat16, kFloat64 };
 
 // y = alpha * a @ b + beta * c, per batch; c is not read if beta is 0. Sums in f32, of f64 in f64.

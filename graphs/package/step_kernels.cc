@@ -58,24 +58,67 @@ void* PointerTo(DeviceAddress address) {
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
+// How much a launch does, and how much a block of it.
+struct Extent {
+  int64_t all = 0;
+  int64_t per_block = 1;
+};
+
+template <typename Params>
+absl::Status LaunchOver(StepSink& sink,
+                        const Kernel& kernel,
+                        Params& params,
+                        const Extent& extent,
+                        std::span<const Touch> touched) {
+  void* pointers[] = {&params};
+  const int64_t blocks = (extent.all - 1) / extent.per_block + 1;
+  if (blocks > INT32_MAX)
+    return InvalidArgument("{} x {} are more than a launch writes", blocks, extent.per_block);
+  return sink.Launch({.kernel = kernel,
+                      .shape = {.grid = {static_cast<unsigned>(blocks), 1, 1}},
+                      .arguments = pointers,
+                      .bytes = std::as_bytes(std::span(&params, 1))},
+                     touched);
+}
+
 }  // namespace
 
 absl::StatusOr<StepKernels> StepKernels::Load(const Driver& driver) {
   COPPICE_ASSIGN_OR_RETURN(KernelLibrary library, KernelLibrary::Load(driver, step_kernels_image));
-  COPPICE_ASSIGN_OR_RETURN(const Kernel seed_words, library.Get("SeedWords"));
-  COPPICE_ASSIGN_OR_RETURN(const Kernel gemm, library.Get("Gemm"));
-  return StepKernels(std::move(library), seed_words, gemm);
+  StepKernels kernels(std::move(library));
+  COPPICE_ASSIGN_OR_RETURN(kernels.seed_words_, kernels.library_.Get("SeedWords"));
+  COPPICE_ASSIGN_OR_RETURN(kernels.gemm_, kernels.library_.Get("Gemm"));
+  COPPICE_ASSIGN_OR_RETURN(kernels.fill_, kernels.library_.Get("FillElements"));
+  COPPICE_ASSIGN_OR_RETURN(kernels.copy_, kernels.library_.Get("CopyBytes"));
+  return kernels;
 }
 
 absl::Status StepKernels::DrawSeeds(StepSink& sink,
                                     SeedWordsParams params,
                                     std::span<const Touch> touched) const {
-  void* pointers[] = {&params};
-  const int64_t blocks = (params.count + seed_words_.block_threads - 1) / seed_words_.block_threads;
-  return sink.Launch({.kernel = seed_words_,
-                      .shape = {.grid = {static_cast<unsigned>(blocks), 1, 1}},
-                      .arguments = pointers},
-                     touched);
+  return LaunchOver(sink, seed_words_, params, {params.count, seed_words_.block_threads}, touched);
+}
+
+absl::Status StepKernels::Fill(StepSink& sink,
+                               const MemoryFill& fill,
+                               std::span<const Touch> touched) const {
+  FillElementsParams params{.target = PointerTo(fill.target),
+                            .count = fill.count,
+                            .value = fill.value,
+                            .width = fill.width};
+  return LaunchOver(sink, fill_, params, {fill.count, kMoveElementsPerBlock}, touched);
+}
+
+absl::Status StepKernels::Copy(StepSink& sink,
+                               const MemoryCopy& copy,
+                               std::span<const Touch> touched) const {
+  constexpr uint64_t kUnitMax = 16;
+  const uint64_t bits = copy.source | copy.target | static_cast<uint64_t>(copy.bytes) | kUnitMax;
+  CopyBytesParams params{.source = PointerTo(copy.source),
+                         .target = PointerTo(copy.target),
+                         .bytes = copy.bytes,
+                         .unit = static_cast<int64_t>(bits & (~bits + 1))};
+  return LaunchOver(sink, copy_, params, {copy.bytes, kMoveBytesPerBlock}, touched);
 }
 
 absl::Status StepKernels::Gemm(const FunctionCall& call) const {

@@ -1,8 +1,10 @@
-// Random words, and products of matrices: right for all shapes, and fast for none.
+// Random words, fills and copies; and products of matrices: right for all shapes, and fast for
+// none.
 
 #include "coppice/runtime/block_kernel.h"
 
 #include "graphs/package/step_kernel_params.h"
+#include "graphs/staging/units.h"
 
 namespace coppice {
 namespace {
@@ -170,6 +172,48 @@ COPPICE_ACCESSES(Gemm, GemmParams) {
   accesses.Writes(static_cast<char*>(params.y), bytes(params.y_strides, params.m, params.n));
 }
 
-COPPICE_KERNEL_IMAGE(step_kernels, &SeedWordsHostKernel, &GemmHostKernel);
+COPPICE_KERNEL(FillElements, kThreads, FillElementsParams) {
+  const int64_t begin = int64_t{block.x()} * kMoveElementsPerBlock;
+  const int64_t limit = begin + kMoveElementsPerBlock;
+  const int64_t end = limit < params.count ? limit : params.count;
+  block.ForEach([&](int thread) {
+    for (int64_t i = begin + thread; i < end; i += Block::kThreads) {
+      if (params.width == 1)
+        static_cast<uint8_t*>(params.target)[i] = static_cast<uint8_t>(params.value);
+      else
+        static_cast<uint32_t*>(params.target)[i] = params.value;
+    }
+  });
+}
+
+COPPICE_ACCESSES(FillElements, FillElementsParams) {
+  accesses.Writes(static_cast<char*>(params.target), params.count * params.width);
+}
+
+COPPICE_KERNEL(CopyBytes, kThreads, CopyBytesParams) {
+  const int64_t begin = int64_t{block.x()} * kMoveBytesPerBlock;
+  const int64_t limit = begin + kMoveBytesPerBlock;
+  const int64_t end = limit < params.bytes ? limit : params.bytes;
+  block.ForEach([&](int thread) {
+    for (int64_t i = begin + thread * params.unit; i < end; i += Block::kThreads * params.unit) {
+      internal::WithUnit(static_cast<int>(params.unit), [&](auto any) {
+        using Unit = decltype(any);
+        const auto at = i / static_cast<int64_t>(sizeof(Unit));
+        static_cast<Unit*>(params.target)[at] = static_cast<const Unit*>(params.source)[at];
+      });
+    }
+  });
+}
+
+COPPICE_ACCESSES(CopyBytes, CopyBytesParams) {
+  accesses.Reads(static_cast<const char*>(params.source), params.bytes);
+  accesses.Writes(static_cast<char*>(params.target), params.bytes);
+}
+
+COPPICE_KERNEL_IMAGE(step_kernels,
+                     &SeedWordsHostKernel,
+                     &GemmHostKernel,
+                     &FillElementsHostKernel,
+                     &CopyBytesHostKernel);
 
 }  // namespace coppice

@@ -1,5 +1,5 @@
-// Kernels of steps that a package does not bring: random words, and products of matrices. Private
-// to graphs/.
+// Kernels of steps that a package does not bring: random words, products of matrices, and fills and
+// copies where these are to be launches, too. Private to graphs/.
 //
 // Threads: immutable once loaded.
 
@@ -32,18 +32,23 @@ class StepKernels {
                          SeedWordsParams params,
                          std::span<const Touch> touched) const;
 
+  // Hands the launch that does as the fill, or copy, to `sink`.
+  absl::Status Fill(StepSink& sink, const MemoryFill& fill, std::span<const Touch> touched) const;
+  absl::Status Copy(StepSink& sink, const MemoryCopy& copy, std::span<const Touch> touched) const;
+
   // The function `gemm`: inputs a, b and perhaps c, output y, each of rank 2, or 3 with a batch,
   // all of one dtype out of f32, f16, bf16, f64; options alpha and beta, fractions, 1 by default. A
   // stride of 0 repeats. Errors: kInvalidArgument for others; the driver's.
   absl::Status Gemm(const FunctionCall& call) const;
 
  private:
-  StepKernels(KernelLibrary library, const Kernel& seed_words, const Kernel& gemm)
-      : library_(std::move(library)), seed_words_(seed_words), gemm_(gemm) {}
+  explicit StepKernels(KernelLibrary library) : library_(std::move(library)) {}
 
   KernelLibrary library_;
   Kernel seed_words_;
   Kernel gemm_;
+  Kernel fill_;
+  Kernel copy_;
 };
 
 // Those of a session, whose programs share them. Threads: any.

@@ -20,7 +20,7 @@
 namespace coppice {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kUnreached = std::numeric_limits<double>::infinity();
 
 struct Candidate {
   int64_t size = 0;
@@ -34,7 +34,7 @@ struct Candidate {
 // What is at (buckets, added, candidate): the least cost of a ladder that ends there, and the
 // candidate before its last; -1: none.
 struct LadderEnd {
-  double cost = kNever;
+  double cost = kUnreached;
   int32_t before = -1;
   int32_t added_before = -1;
 };
@@ -102,7 +102,7 @@ class Ladders {
     const std::vector<LadderEnd>& from = layers_[layers_.size() - 2][added];
     ends_.clear();
     for (size_t p = 0; p < from.size(); ++p)
-      if (from[p].cost < kNever) ends_.push_back(static_cast<int32_t>(p));
+      if (from[p].cost < kUnreached) ends_.push_back(static_cast<int32_t>(p));
     rows_.clear();
     for (size_t i = 0; i < from.size(); ++i) {
       const auto first = std::lower_bound(ends_.begin(), ends_.end(), first_before_[i]);
@@ -118,7 +118,7 @@ class Ladders {
     const std::vector<LadderEnd>& from = layers_[layers_.size() - 2][added];
     const size_t middle = (first + last) / 2;
     const auto row = static_cast<size_t>(rows_[middle]);
-    double least = kNever;
+    double least = kUnreached;
     size_t best = low;
     for (size_t e = low; e < high; ++e) {
       const auto p = static_cast<size_t>(ends_[e]);
@@ -141,7 +141,7 @@ class Ladders {
   // Back from the cheapest ladder that may end, if each new bucket costs `price_added`; of equals,
   // the one of fewer buckets and fewer new ones.
   std::vector<int64_t> Trace(double price_added) const {
-    double least = kNever;
+    double least = kUnreached;
     size_t layer = 0;
     size_t added = 0;
     size_t last = 0;
@@ -158,7 +158,7 @@ class Ladders {
       }
     }
     std::vector<int64_t> buckets;
-    if (least == kNever) return buckets;
+    if (least == kUnreached) return buckets;
     for (size_t i = last;; --layer) {
       buckets.push_back(candidates_[i].size);
       const LadderEnd& end = layers_[layer][added][i];

@@ -14,7 +14,7 @@
 #include "coppice/graphs/program.h"
 
 #include "graphs/node/bucket_figures.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 

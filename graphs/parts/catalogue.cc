@@ -24,6 +24,24 @@ std::vector<DeviceAddress> AddressesOf(std::span<const Tensor> tensors) {
   return addresses;
 }
 
+// Errors: kInvalidArgument  the program cannot run at exact sizes, and is to.
+absl::Status CheckExact(const ProgramSpec& spec, const StepSource* steps) {
+  if (spec.exact == ExactReplay::kNever) return absl::OkStatus();
+  const char* why = nullptr;
+  if (steps == nullptr)
+    why = "its launches are known by running it alone";
+  else if (!spec.ragged.empty())
+    why = "it has ragged sequences";
+  else if (std::ranges::any_of(spec.symbols, &SymbolSpec::counted))
+    why = "the device decides a size of it";
+  if (why == nullptr) return absl::OkStatus();
+  return InvalidArgument(
+      "Session::Register: program '{}' cannot replay at exact sizes, as {}; leave "
+      "ProgramSpec::exact "
+      "at never",
+      spec.name, why);
+}
+
 // Checks one tensor of a binding against its spec, be it of an input or an output.
 template <typename Spec>
 absl::Status CheckStatic(const Program& program,
@@ -78,6 +96,7 @@ absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec,
                                               std::unique_ptr<const StepSource> steps) {
   COPPICE_RETURN_IF_ERROR(ValidateSpec(spec));
   COPPICE_ASSIGN_OR_RETURN(GuardProgram guards, CompileGuards(spec));
+  COPPICE_RETURN_IF_ERROR(CheckExact(spec, steps.get()));
   if (spec.generator == nullptr) spec.generator = generator_.get();
   const bool gate = gated(spec.gate);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -91,16 +110,20 @@ absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec,
           spec.name, spec.variant);
     }
   }
+  const bool sure = !options_.ranks.vote && !options_.checks.audit_keys && !gate &&
+                    spec.gate != GateMode::kAlwaysEager;
+  if (spec.symbols.empty()) spec.exact = ExactReplay::kNever;  // It has the sizes of each call.
+  const bool at_bucket = spec.exact == ExactReplay::kNever;
   const Program::Place place{.owner = this,
                              .number = static_cast<int>(entries_.size()),
                              .trace_number = tracer_ == nullptr ? -1 : tracer_->DefineProgram(spec),
                              .gated = gate,
-                             .plain = !options_.ranks.vote && !options_.checks.audit_keys &&
-                                      !gate && spec.gate != GateMode::kAlwaysEager};
+                             .plain = sure && at_bucket,
+                             .exact = sure && !at_bucket};
   Entry entry{.program =
                   std::make_unique<const Program>(std::move(spec), std::move(guards),
                                                   std::move(callable), std::move(steps), place)};
-  entry.demoted.resize(entry.program->statics.size());
+  entry.demoted.resize(entry.program->layout.statics.size());
   entries_.push_back(std::move(entry));
   return entries_.back().program.get();
 }
@@ -136,7 +159,7 @@ absl::Status Catalogue::CheckOwn(const char* where, const Program& program) cons
 absl::Status Catalogue::Unregister(const Program& program) {
   const std::lock_guard<std::mutex> lock(mutex_);
   COPPICE_RETURN_IF_ERROR(CheckOwn("Session::Unregister", program));
-  program.registered_with_.store(nullptr, std::memory_order_relaxed);
+  program.state_.registered_with.store(nullptr, std::memory_order_relaxed);
   for (auto binding = bindings_.lower_bound({&program, {}, {}});
        binding != bindings_.end() && binding->second->program == &program; ++binding) {
     if (binding->second->version() != nullptr) End(binding);
@@ -172,22 +195,21 @@ absl::StatusOr<std::vector<uint64_t>> Catalogue::AllocationIds(
 absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
                                                std::span<const Tensor> statics) {
   COPPICE_RETURN_IF_ERROR(CheckOwn("Session::Bind", program));
-  const size_t inputs = program.statics.size();
-  if (statics.size() != inputs + program.static_outputs.size()) {
+  const size_t inputs = program.layout.statics.size();
+  if (statics.size() != inputs + program.layout.static_outputs.size()) {
     return InvalidArgument(
         "Session::Bind: program '{}' has {} static inputs and {} static outputs, not {} in all",
-        program.spec.name, inputs, program.static_outputs.size(), statics.size());
+        program.spec.name, inputs, program.layout.static_outputs.size(), statics.size());
   }
   std::vector<Tensor> tensors(statics.begin(), statics.end());
   for (size_t i = 0; i < tensors.size(); ++i) {
     tensors[i].made_by = 0;
     COPPICE_RETURN_IF_ERROR(
-        i < inputs
-            ? CheckStatic(program, program.static_input(i), tensors[i], windows_)
-            : CheckStatic(
-                  program,
-                  program.spec.outputs[static_cast<size_t>(program.static_outputs[i - inputs])],
-                  tensors[i], windows_));
+        i < inputs ? CheckStatic(program, program.static_input(i), tensors[i], windows_)
+                   : CheckStatic(program,
+                                 program.spec.outputs[static_cast<size_t>(
+                                     program.layout.static_outputs[i - inputs])],
+                                 tensors[i], windows_));
   }
   COPPICE_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, AllocationIds(tensors));
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -293,7 +315,7 @@ absl::StatusOr<std::unique_ptr<const StaticVersion>> Catalogue::VersionOf(
   const Program& program = *entry.program;
   auto version = std::make_unique<StaticVersion>();
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const InputSpec* spec = i < program.statics.size() ? &program.static_input(i) : nullptr;
+    const InputSpec* spec = i < program.layout.statics.size() ? &program.static_input(i) : nullptr;
     const bool aligned =
         spec == nullptr || tensors[i].data % static_cast<DeviceAddress>(spec->alignment) == 0;
     const bool copied = spec != nullptr && (!aligned || entry.demoted[i]);
@@ -312,7 +334,7 @@ absl::StatusOr<std::unique_ptr<const StaticVersion>> Catalogue::VersionOf(
 
 bool Catalogue::CanDemote(const Entry& entry, size_t index) {
   const Program& program = *entry.program;
-  return index < program.statics.size() && !entry.demoted[index] &&
+  return index < program.layout.statics.size() && !entry.demoted[index] &&
          IsCopyable(program.static_input(index));
 }
 

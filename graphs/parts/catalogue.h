@@ -35,7 +35,7 @@
 
 #include "graphs/lane/window_map.h"
 #include "graphs/parts/covered_bytes.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 #include "graphs/trace/tracer.h"
 
 namespace coppice::internal {
@@ -67,7 +67,7 @@ class Catalogue {
   // unregistered before.
   absl::Status Unregister(const Program& program);
   // Destroys the callable of an unregistered program. Requires: nobody runs it any more.
-  static void DropCallable(const Program& program) { program.callable_ = nullptr; }
+  static void DropCallable(const Program& program) { program.state_.callable = nullptr; }
   // Makes a program as it was registered, but for its bindings: no static input is demoted, no
   // extent seen. Errors: as Unregister.
   absl::Status Forget(const Program& program);

@@ -62,6 +62,7 @@ class ProfileLoad {
   LoadedProfile Take() { return std::move(loaded_); }
 
  private:
+  const Program* Find(const ProfileProgram& profiled) const;
   void ListProgram(const ProfileProgram& profiled);
   void ListBucket(const Program& program,
                   const ProfileProgram& profiled,
@@ -98,22 +99,24 @@ class ProfileLoad {
   std::vector<const Item*> recorded_;
   int64_t bytes_before_ = 0;
   int64_t evictions_before_ = 0;
+  bool ahead_ = false;  // The profile is of no device.
   bool tried_ = false;  // Something may have run, or been mapped.
   LoadedProfile loaded_;
 };
 
 absl::Status ProfileLoad::List(const Profile& profile) {
   COPPICE_ASSIGN_OR_RETURN(const ProfileDevice device, DeviceOf(parts_));
-  if (device != profile.device) {
+  if (profile.device && device != *profile.device) {
     const auto describe = [](const ProfileDevice& which) {
       return fmt::format("{} {} of capability {}.{}", which.driver, which.name,
                          which.capability_major, which.capability_minor);
     };
     SkipAll(ProfileSkip::kDevice, {},
             FailedPrecondition("{}: the profile is of {}, and this is {}; save one here",
-                               kLoadProfile, describe(profile.device), describe(device)));
+                               kLoadProfile, describe(*profile.device), describe(device)));
     return absl::OkStatus();
   }
+  ahead_ = !profile.device;
   for (const ProfileProgram& profiled : profile.programs)
     ListProgram(profiled);
   std::ranges::stable_sort(items_, std::ranges::greater(), &Item::worth);
@@ -128,8 +131,18 @@ std::vector<ProfileBinding> ProfileLoad::BindingsOf(const Program& program) cons
   return bindings;
 }
 
+// What was made ahead knows no variants: it is for the program of that name and digest.
+const Program* ProfileLoad::Find(const ProfileProgram& profiled) const {
+  if (const Program* found = parts_.catalogue->Find(profiled.name, profiled.variant)) return found;
+  if (!ahead_) return nullptr;
+  for (const Program* program : parts_.catalogue->programs())
+    if (program->spec.name == profiled.name && DigestOf(*program) == profiled.digest)
+      return program;
+  return nullptr;
+}
+
 void ProfileLoad::ListProgram(const ProfileProgram& profiled) {
-  const Program* const program = parts_.catalogue->Find(profiled.name, profiled.variant);
+  const Program* const program = Find(profiled);
   if (program == nullptr) {
     SkipAll(ProfileSkip::kProgram, profiled,
             MakeError(absl::StatusCode::kNotFound,
@@ -158,12 +171,12 @@ void ProfileLoad::ListBucket(const Program& program,
                              const std::pair<ProfileKey, BucketFigures>& bucket,
                              std::span<const ProfileBinding> bindings) {
   const auto& [key, figures] = bucket;
-  if (key.second.size() != program.key_scalars.size()) {
+  if (key.second.size() != program.layout.key_scalars.size()) {
     Skip(ProfileSkip::kBucket, program, key,
          InvalidArgument("{}: bucket [{}] of program '{}' has {} scalars of the key, and the "
                          "program {}; save the profile anew",
                          kLoadProfile, fmt::join(key.first, ", "), program.spec.name,
-                         key.second.size(), program.key_scalars.size()));
+                         key.second.size(), program.layout.key_scalars.size()));
     return;
   }
   const std::vector<int64_t> scalars = ScalarsOf(program, key);

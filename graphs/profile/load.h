@@ -14,7 +14,7 @@
 
 namespace coppice::internal {
 
-// Errors: as Session::LoadProfile for its options and the state of the lane.
+// Errors: as SessionWarming::LoadProfile for its options and the state of the lane.
 absl::Status CheckLoad(const SessionParts& parts, const LoadProfileOptions& options);
 
 // Requires: options that were checked. Errors: the driver's.

@@ -147,15 +147,16 @@ std::string TextOf(const Profile& profile) {
   nlohmann::json programs = nlohmann::json::array();
   for (const ProfileProgram& program : profile.programs)
     programs.push_back(JsonOf(program));
-  const ProfileDevice& device = profile.device;
-  const nlohmann::json root = {{"schema", kSchema},
-                               {"schema_version", {kMajor, kMinor}},
-                               {"library", profile.library},
-                               {"device",
-                                {{"name", device.name},
-                                 {"capability", {device.capability_major, device.capability_minor}},
-                                 {"driver", device.driver}}},
-                               {"programs", std::move(programs)}};
+  nlohmann::json root = {{"schema", kSchema},
+                         {"schema_version", {kMajor, kMinor}},
+                         {"library", profile.library},
+                         {"programs", std::move(programs)}};
+  if (profile.device) {
+    const ProfileDevice& device = *profile.device;
+    root["device"] = {{"name", device.name},
+                      {"capability", {device.capability_major, device.capability_minor}},
+                      {"driver", device.driver}};
+  }
   return root.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
 }
 
@@ -168,10 +169,12 @@ absl::StatusOr<Profile> ParseProfile(std::string_view text, const std::string& n
   Json::Iterator minor = root["schema_version"].begin();
   if ((*++minor).integer() > kMinor) document.IgnoreUnknown();
   COPPICE_RETURN_IF_ERROR(
-      CheckFields(root, {"device", "library", "programs", "schema", "schema_version"}));
+      CheckFields(root, {"device?", "library", "programs", "schema", "schema_version"}));
   Profile profile;
   COPPICE_ASSIGN_OR_RETURN(profile.library, TextOf(root["library"]));
-  COPPICE_ASSIGN_OR_RETURN(profile.device, ReadDevice(root["device"]));
+  if (root["device"].present()) {
+    COPPICE_ASSIGN_OR_RETURN(profile.device, ReadDevice(root["device"]));
+  }
   COPPICE_RETURN_IF_ERROR(CheckList(root["programs"], 0, kAnyCount));
   std::set<std::pair<std::string, std::string>> names;
   for (const Json each : root["programs"]) {

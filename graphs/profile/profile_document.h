@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,8 +47,8 @@ struct ProfileDevice {
 };
 
 struct Profile {
-  std::string library;  // Version of the one that wrote it.
-  ProfileDevice device;
+  std::string library;                   // Version of the one that wrote it.
+  std::optional<ProfileDevice> device;   // Nothing: made ahead of any.
   std::vector<ProfileProgram> programs;  // By name and variant.
 
   friend bool operator==(const Profile&, const Profile&) = default;

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 

@@ -111,7 +111,7 @@ std::vector<ProfilePolicy> PoliciesOf(const Program& program) {
 std::vector<int64_t> ScalarsOf(const Program& program, const ProfileKey& key) {
   std::vector<int64_t> scalars(program.spec.scalars.size());
   for (size_t i = 0; i < key.second.size(); ++i)
-    scalars[static_cast<size_t>(program.key_scalars[i])] = key.second[i];
+    scalars[static_cast<size_t>(program.layout.key_scalars[i])] = key.second[i];
   return scalars;
 }
 

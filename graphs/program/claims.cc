@@ -13,7 +13,7 @@
 namespace coppice {
 namespace {
 
-const SymbolSpec& SymbolOf(const ProgramSpec& spec, int symbol) {
+const SymbolSpec& SymbolAt(const ProgramSpec& spec, int symbol) {
   COPPICE_CHECK(symbol >= 0 && symbol < static_cast<int>(spec.symbols.size()),
                 "the program has no such symbol");
   return spec.symbols[static_cast<size_t>(symbol)];
@@ -22,7 +22,7 @@ const SymbolSpec& SymbolOf(const ProgramSpec& spec, int symbol) {
 }  // namespace
 
 std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol) {
-  const SymbolSpec& named = SymbolOf(spec, symbol);
+  const SymbolSpec& named = SymbolAt(spec, symbol);
   if (named.claim) return named.claim;
   if (spec.claim == Claim::kExact) return std::nullopt;
   return PaddingClaim{.padding = spec.claim == Claim::kMasked ? PaddingContents::kAny
@@ -30,7 +30,7 @@ std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol) {
 }
 
 bool MayPad(const ProgramSpec& spec, int symbol) {
-  const SymbolSpec& named = SymbolOf(spec, symbol);
+  const SymbolSpec& named = SymbolAt(spec, symbol);
   return ClaimOf(spec, symbol).has_value() && named.kind != SymbolKind::kStatic &&
          (!named.policy.is_exact() || spec.JointOf(symbol) != nullptr);
 }
@@ -60,16 +60,16 @@ bool internal::HasPadding(const ProgramSpec& spec, int symbol) {
 uint32_t internal::SymbolsOf(const ProgramSpec& spec,
                              const std::vector<Expression>& extents,
                              const Dim& dim) {
-  if (dim.symbol < 0) return 0;
-  if (dim.symbol < kSymbolsMax) return uint32_t{1} << dim.symbol;
+  if (dim.is_fixed()) return 0;
+  if (dim.kind != Dim::Kind::kExtent) return uint32_t{1} << dim.index;
   uint32_t symbols = 0;
-  for (const size_t name : extents[static_cast<size_t>(dim.symbol - kSymbolsMax)].Reads())
+  for (const size_t name : extents[static_cast<size_t>(dim.index)].Reads())
     if (name < spec.symbols.size()) symbols |= uint32_t{1} << name;
   return symbols;
 }
 
 absl::Status internal::CheckClaim(const ProgramSpec& spec, int index) {
-  const SymbolSpec& symbol = SymbolOf(spec, index);
+  const SymbolSpec& symbol = SymbolAt(spec, index);
   if (!ClaimOf(spec, index) && symbol.kind == SymbolKind::kDynamic && !symbol.policy.is_exact())
     return InvalidArgument(
         "ValidateSpec: program {}: symbol {} is padded by {}, but has no claim, and the program "
@@ -99,7 +99,7 @@ absl::Status internal::CheckFills(const ProgramSpec& spec, const std::vector<Exp
     for (const Dim& dim : input.dims)
       symbols |= SymbolsOf(spec, extents, dim);
     for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
-      const SymbolSpec& named = SymbolOf(spec, symbol);
+      const SymbolSpec& named = SymbolAt(spec, symbol);
       if ((symbols >> symbol & 1) == 0 || !HasPadding(spec, symbol)) continue;
       if (!named.claim || named.claim->padding == PaddingContents::kAny ||
           named.claim->padding == PaddingContents::kRowIndependent)

@@ -26,7 +26,7 @@ struct Ladder {
   PaddingPolicy policy;
   std::unique_ptr<DecayingHistogram> observer;  // Null: nobody counts.
 
-  // Of Session::Rebucket, which one thread at a time runs.
+  // Of SessionPolicies::Rebucket, which one thread at a time runs.
   int64_t learned_at = 0;           // Calls observed when it was due last.
   std::deque<int64_t> recorded_ns;  // When it recorded its last graphs.
 };

@@ -11,10 +11,8 @@
 namespace coppice::internal {
 namespace {
 
-constexpr int kFirstRagged = kSymbolsMax + kExtentsMax;
-
 int RaggedOf(const Dims& dims) {
-  return dims.empty() ? -1 : std::max(dims[0].symbol - kFirstRagged, -1);
+  return !dims.empty() && dims[0].kind == Dim::Kind::kRagged ? dims[0].index : -1;
 }
 
 // Checks the symbols of sequences `index`.
@@ -53,10 +51,9 @@ absl::Status CheckSymbols(const ProgramSpec& spec, size_t index) {
 
 // Whether `dim` is an extent that says "n + 1" of this symbol.
 bool IsOneMore(const ProgramSpec& spec, const Dim& dim, int symbol) {
-  const int extent = dim.symbol - kSymbolsMax;
-  return extent >= 0 && extent < static_cast<int>(spec.extents.size()) &&
-         spec.extents[static_cast<size_t>(extent)] ==
-             spec.symbols[static_cast<size_t>(symbol)].name + " + 1";
+  const auto extent = static_cast<size_t>(dim.index);
+  return dim.kind == Dim::Kind::kExtent && extent < spec.extents.size() &&
+         spec.extents[extent] == spec.symbols[static_cast<size_t>(symbol)].name + " + 1";
 }
 
 // Checks that the word of a set's total is not another set's to write, nor an extent of it.
@@ -111,14 +108,14 @@ absl::Status CheckTensor(const ProgramSpec& spec, const std::string& what, const
   };
   const auto ragged = static_cast<int>(spec.ragged.size());
   for (size_t axis = 0; axis < tensor.dims.size(); ++axis) {
-    const int index = tensor.dims[axis].symbol - kFirstRagged;
-    if (index >= ragged)
-      return refuse(fmt::format("axis {} names ragged {} of {}", axis, index, ragged));
-    if (index >= 0 && axis > 0)
-      return refuse(fmt::format("has ragged rows along axis {}; put them first", axis));
+    const Dim& dim = tensor.dims[axis];
+    if (dim.kind != Dim::Kind::kRagged) continue;
+    if (dim.index < 0 || dim.index >= ragged)
+      return refuse(fmt::format("axis {} names ragged {} of {}", axis, dim.index, ragged));
+    if (axis > 0) return refuse(fmt::format("has ragged rows along axis {}; put them first", axis));
   }
   for (const Dim& stride : tensor.strides)
-    if (stride.symbol >= kFirstRagged) return refuse("has ragged rows as a stride");
+    if (stride.kind == Dim::Kind::kRagged) return refuse("has ragged rows as a stride");
   if (RaggedOf(tensor.dims) < 0) return absl::OkStatus();
   if (!tensor.strides.empty()) return refuse("has ragged rows and strides; leave the strides out");
   if (tensor.role == decltype(tensor.role)::kStatic)

@@ -52,11 +52,17 @@ Written JsonOf(double value) {
   return fmt::format("{}", value);
 }
 Written JsonOf(const Dim& dim) {
-  if (dim.symbol < 0) return dim.size;
-  if (dim.symbol < kSymbolsMax) return {{"symbol", dim.symbol}};
-  const int extent = dim.symbol - kSymbolsMax;
-  if (extent < kExtentsMax) return {{"extent", extent}};
-  return {{"ragged", extent - kExtentsMax}};
+  switch (dim.kind) {
+    case Dim::Kind::kFixed:
+      return dim.size;
+    case Dim::Kind::kSymbol:
+      return {{"symbol", dim.index}};
+    case Dim::Kind::kExtent:
+      return {{"extent", dim.index}};
+    case Dim::Kind::kRagged:
+      return {{"ragged", dim.index}};
+  }
+  return nullptr;
 }
 Written JsonOf(Enumerator auto value) {
   return NameOf(value);
@@ -125,7 +131,7 @@ absl::Status Read(Json json, Dim& dim) {
   COPPICE_RETURN_IF_ERROR(named("symbol", kSymbolsMax, Dim::Symbol));
   COPPICE_RETURN_IF_ERROR(named("extent", kExtentsMax, Dim::Extent));
   COPPICE_RETURN_IF_ERROR(named("ragged", kRaggedMax, Dim::Ragged));
-  if (dim.symbol >= 0) return absl::OkStatus();
+  if (!dim.is_fixed()) return absl::OkStatus();
   return json.Error("is no dim; write a size, or {{\"symbol\": 0}}");
 }
 absl::Status Read(Json json, Enumerator auto& value) {

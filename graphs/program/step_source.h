@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,8 +38,10 @@ struct Touch {
 struct KernelLaunch {
   Kernel kernel;
   LaunchShape shape;           // No dimension of the grid is 0.
-  ArgumentPointers arguments;  // Valid during the call.
-  int choice = -1;             // Index of the kernel among VariantChoices::kernels; -1: not there.
+  ArgumentPointers arguments;  // Valid during the call, as is
+  // where their values lie, with zeros between them: equal launches have equal bytes.
+  std::span<const std::byte> bytes;
+  int choice = -1;  // Index of the kernel among VariantChoices::kernels; -1: not there.
 };
 
 struct MemoryFill {
@@ -46,16 +49,23 @@ struct MemoryFill {
   uint32_t value = 0;
   int32_t width = 1;  // Bytes of an element: 1 or 4.
   int64_t count = 0;  // Elements, at least 1.
+  friend bool operator==(const MemoryFill&, const MemoryFill&) = default;
 };
 
 struct MemoryCopy {
   DeviceAddress target = 0;
   DeviceAddress source = 0;
   int64_t bytes = 0;  // At least 1.
+  friend bool operator==(const MemoryCopy&, const MemoryCopy&) = default;
 };
 
 // Work of a library: launches on the stream, which may capture, and nowhere else.
-using LibraryWork = absl::FunctionRef<absl::Status(CuStream stream)>;
+struct LibraryWork {
+  absl::Status operator()(CuStream stream) const { return run(stream); }
+
+  absl::FunctionRef<absl::Status(CuStream stream)> run;
+  bool may_be_nothing = false;  // One of its tensors has no elements.
+};
 
 // Where steps go, in an order in which they may run. Each says all bytes that it shares with
 // another step; constants, staged inputs that nobody writes and the parameter block need no saying.
@@ -83,6 +93,9 @@ class StepSource {
   virtual absl::Status RunWith(const VariantChoice& choice,
                                CallContext& context,
                                StepSink& sink) const = 0;
+
+  // Hands a copy that is none of the steps to `sink`, as it hands theirs.
+  virtual absl::Status Copy(const MemoryCopy& copy, StepSink& sink) const = 0;
 
   // A text that sources share only if they are the same program, in every process. Allocates.
   virtual std::string Identity() const = 0;

@@ -37,13 +37,13 @@ absl::Status CheckCount(const ProgramSpec& spec, const char* list, size_t count,
 }
 
 bool IsComputed(const Dim& dim) {
-  return dim.symbol >= kSymbolsMax;
+  return dim.kind == Dim::Kind::kExtent;
 }
 
 // What a dim is at the largest extents; 1 if each call computes it.
 int64_t LargestOf(const ProgramSpec& spec, const Dim& dim) {
   if (IsComputed(dim)) return 1;
-  return dim.symbol < 0 ? dim.size : spec.symbols[static_cast<size_t>(dim.symbol)].policy.maximum();
+  return dim.is_fixed() ? dim.size : spec.symbols[static_cast<size_t>(dim.index)].policy.maximum();
 }
 
 // Checks that each of some dims or strides exists; `field` names them ("input x").
@@ -53,14 +53,12 @@ absl::Status CheckDims(const ProgramSpec& spec,
                        const Dims& dims) {
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     const Dim& dim = dims[axis];
-    if (dim.symbol - kSymbolsMax >= static_cast<int>(spec.extents.size()))
-      return InvalidArgument("ValidateSpec: program {}: {} axis {} names extent {} of {}",
-                             spec.name, field, axis, dim.symbol - kSymbolsMax, spec.extents.size());
-    if (IsComputed(dim)) continue;
-    if (dim.symbol >= static_cast<int>(spec.symbols.size()))
-      return InvalidArgument("ValidateSpec: program {}: {} axis {} names symbol {} of {}",
-                             spec.name, field, axis, dim.symbol, spec.symbols.size());
-    if (dim.symbol < 0 && dim.size < 0)
+    const bool computed = IsComputed(dim);
+    const size_t count = computed ? spec.extents.size() : spec.symbols.size();
+    if (!dim.is_fixed() && (dim.index < 0 || dim.index >= static_cast<int>(count)))
+      return InvalidArgument("ValidateSpec: program {}: {} axis {} names {} {} of {}", spec.name,
+                             field, axis, computed ? "extent" : "symbol", dim.index, count);
+    if (dim.is_fixed() && dim.size < 0)
       return InvalidArgument("ValidateSpec: program {}: {} axis {} has {} {}", spec.name, field,
                              axis, what, dim.size);
   }
@@ -131,7 +129,7 @@ absl::Status CheckTensor(
           spec.name, field);
   }
   COPPICE_RETURN_IF_ERROR(CheckStrides(spec, field, dims, tensor.strides, element, written));
-  const auto dynamic = [](const Dim& dim) { return dim.symbol >= 0; };
+  const auto dynamic = [](const Dim& dim) { return !dim.is_fixed(); };
   if (is_static && (std::any_of(dims.begin(), dims.end(), dynamic) ||
                     std::any_of(tensor.strides.begin(), tensor.strides.end(), dynamic)))
     return InvalidArgument(
@@ -179,7 +177,7 @@ absl::Status CheckBounds(const ProgramSpec& spec, int index) {
 bool Binds(const ProgramSpec& spec, const InputSpec& input, int symbol) {
   const Dims dims = internal::CallersDims(spec, input.dims);
   return input.role == InputRole::kCopy &&
-         std::ranges::any_of(dims, [symbol](const Dim& dim) { return dim.symbol == symbol; });
+         std::ranges::any_of(dims, [symbol](const Dim& dim) { return dim == Dim::Symbol(symbol); });
 }
 
 // Checks that something of a call gives a symbol its extent.
@@ -300,8 +298,8 @@ absl::Status CheckCountedSymbol(const ProgramSpec& spec, int index) {
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Expression> extents, CompileExtents(spec));
   for (const InputSpec& input : spec.inputs) {
     for (const Dim& dim : input.dims) {
-      if (dim.symbol < kSymbolsMax || input.role == InputRole::kStatic) continue;
-      const Expression& extent = extents[static_cast<size_t>(dim.symbol - kSymbolsMax)];
+      if (dim.kind != Dim::Kind::kExtent || input.role == InputRole::kStatic) continue;
+      const Expression& extent = extents[static_cast<size_t>(dim.index)];
       if (reads(extent))
         return refuse("'" + extent.text() + "' of input " + input.name +
                       " reads it; name the symbol itself there");

@@ -68,7 +68,8 @@ class Rebucketing {
   absl::StatusOr<RebucketReport> Run();
 
  private:
-  // Whether the session can record for this program, on every lane. Errors: as Session::Rebucket.
+  // Whether the session can record for this program, on every lane. Errors: as
+  // SessionPolicies::Rebucket.
   absl::Status Check() const;
   // Sets what a swap would do.
   absl::Status Learn(const SizeHistogram& histogram);
@@ -237,8 +238,8 @@ absl::StatusOr<CallShape> Rebucketing::ShapeOf(const BucketKey& key,
                                                std::vector<int64_t>& scalars) const {
   const size_t symbols = program_.spec.symbols.size();
   scalars.assign(program_.spec.scalars.size(), 0);
-  for (size_t i = 0; i < program_.key_scalars.size(); ++i)
-    scalars[static_cast<size_t>(program_.key_scalars[i])] = key.words[symbols + i];
+  for (size_t i = 0; i < program_.layout.key_scalars.size(); ++i)
+    scalars[static_cast<size_t>(program_.layout.key_scalars[i])] = key.words[symbols + i];
   const auto extents = std::span(key.words).first(symbols);
   return ShapeAt(kRebucket, fmt::format("bucket [{}]", fmt::join(extents, ", ")), program_, extents,
                  scalars);

@@ -13,7 +13,7 @@
 
 namespace coppice::internal {
 
-// As Session::Rebucket.
+// As SessionPolicies::Rebucket.
 absl::StatusOr<RebucketReport> Rebucket(SessionParts& parts,
                                         const Program& program,
                                         int symbol,

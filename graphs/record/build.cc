@@ -15,6 +15,7 @@
 #include "graphs/node/plan_around.h"
 #include "graphs/program/step_source.h"
 #include "graphs/record/planned_context.h"
+#include "graphs/record/sized_run.h"
 #include "graphs/record/used_parts.h"
 #include "graphs/steps/graph_builder.h"
 
@@ -97,6 +98,9 @@ class BuildContext final : public PlannedContext, public StepSink {
         base_(base),
         builder_(builder) {}
 
+  // Where copies go that are none of the steps; it hands them on to this.
+  void SetCopies(StepSink& copies) { copies_ = &copies; }
+
   // In the order of buffers and then of nodes; some are there twice.
   std::vector<Use> TakeUses() {
     std::ranges::sort(uses_);
@@ -140,9 +144,7 @@ class BuildContext final : public PlannedContext, public StepSink {
   }
 
   absl::Status CopyBytes(DeviceAddress target, DeviceAddress source, int64_t bytes) override {
-    const Touch touched[] = {{.begin = source, .bytes = bytes},
-                             {.begin = target, .bytes = bytes, .writes = true}};
-    return Copy({.target = target, .source = source, .bytes = bytes}, touched);
+    return program_.steps->Copy({.target = target, .source = source, .bytes = bytes}, *copies_);
   }
 
   // Of what is live at the moment: the planned buffer that holds `address`, or the donation; -1 for
@@ -181,6 +183,7 @@ class BuildContext final : public PlannedContext, public StepSink {
   const Plan& plan_;
   const DeviceAddress base_;
   GraphBuilder& builder_;
+  StepSink* copies_ = this;
   absl::btree_map<DeviceAddress, int> live_;
   std::vector<Use> uses_;
 };
@@ -236,15 +239,19 @@ absl::StatusOr<absl::Status> Build(const CaptureRequest& request,
   COPPICE_ASSIGN_OR_RETURN(GraphBuilder builder,
                            GraphBuilder::Create(request.driver, request.run.stream, node_order));
   BuildContext context(request, captured.buffers, captured.planned.plan, base, builder);
-  absl::Status ran = request.run.program->steps->Run(context, context);
+  HeldSteps held(context);
+  StepSink& sink = request.peers == nullptr ? static_cast<StepSink&>(context) : held;
+  context.SetCopies(sink);
+  absl::Status ran = request.run.program->steps->Run(context, sink);
   if (ran.ok()) {
     absl::StatusOr<std::vector<Tensor>> outputs = context.TakeOutputs();
     ran = outputs.status();
     if (ran.ok()) captured.outputs = *std::move(outputs);
   }
-  if (BlamesTheDevice(ran)) return ran;
+  if (BlamesTheDevice(ran) || builder.missed_work()) return ran;
   COPPICE_RETURN_IF_ERROR(context.Finish(ran));
   captured.topology = builder.TakeTopology();
+  captured.steps = held.Take();
   captured.serial = node_order == NodeOrder::kSerial;
   absl::Status valid = ValidateBuilt(request, captured, context.TakeUses());
   if (valid.ok())
@@ -261,7 +268,7 @@ absl::StatusOr<AllocationScript> ScriptAt(const InputLayout& layout,
                                           std::span<const int64_t> scalars) {
   const RunRequest run{.program = &program,
                        .layout = &layout,
-                       .extents = extents.first(program.extent_count),
+                       .extents = extents.first(program.layout.extent_count),
                        .scalars = scalars};
   ScriptContext context(driver, memory, run);
   COPPICE_RETURN_IF_ERROR(program.steps->Run(context, context));
@@ -272,6 +279,54 @@ absl::StatusOr<AllocationScript> ScriptAt(const InputLayout& layout,
 // All inputs staged, below what the run allocates.
 InputLayout StagedNowhere(const Program& program, std::span<const int64_t> extents) {
   return LayOutNowhere(program, extents, kNowhere / 2);
+}
+
+// The outputs of the run, if the family has its steps, and this plan room for them.
+absl::StatusOr<std::optional<std::vector<Tensor>>> OutputsIf(const CaptureRequest& request,
+                                                             const Family& family,
+                                                             const BucketPlan& planned) {
+  const VariantChoice variants =
+      request.run.program->steps->variants().At(request.run.extents, request.run.scalars);
+  absl::StatusOr<SizedSteps> steps = StepsOf({.driver = request.driver,
+                                              .memory = request.memory,
+                                              .run = request.run,
+                                              .variants = variants,
+                                              .planned = planned},
+                                             family);
+  if (absl::IsOutOfRange(steps.status())) return std::nullopt;
+  COPPICE_RETURN_IF_ERROR(steps.status());
+  return std::move(steps->outputs);
+}
+
+// Whether a peer has the executable for what is planned in `captured`, and completes it if so. The
+// peer's own plan serves as well where it is larger: its memory is there, and the order of its
+// nodes is right for it.
+absl::StatusOr<bool> Join(const CaptureRequest& request,
+                          const RecordTarget& target,
+                          Captured& captured) {
+  const auto join = [&](const ExactPeer& peer, std::vector<Tensor> outputs) {
+    captured.outputs = std::move(outputs);
+    captured.family = FamilyUse::Another(*peer.family.get());
+  };
+  for (const ExactPeer& peer : *request.peers) {
+    COPPICE_ASSIGN_OR_RETURN(std::optional<std::vector<Tensor>> outputs,
+                             OutputsIf(request, *peer.family.get(), peer.planned));
+    if (!outputs.has_value()) continue;
+    COPPICE_RETURN_IF_ERROR(target.reserve(peer.planned.plan.height).status());
+    join(peer, *std::move(outputs));
+    captured.peer = &peer;
+    return true;
+  }
+  COPPICE_ASSIGN_OR_RETURN(const DeviceAddress base, target.reserve(captured.planned.plan.height));
+  const BucketPlan own{.script = request.script, .plan = captured.planned.plan, .base = base};
+  for (const ExactPeer& peer : *request.peers) {
+    COPPICE_ASSIGN_OR_RETURN(std::optional<std::vector<Tensor>> outputs,
+                             OutputsIf(request, *peer.family.get(), own));
+    if (!outputs.has_value()) continue;
+    join(peer, *std::move(outputs));
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -299,6 +354,10 @@ absl::StatusOr<Captured> PlanAndBuild(const CaptureRequest& request, const Recor
   Captured captured{.buffers = BuffersOf(request.script)};
   COPPICE_ASSIGN_OR_RETURN(captured.planned, PlanFor(request, captured.buffers,
                                                      /*of_chain=*/request.chain_plan != nullptr));
+  if (request.peers != nullptr) {
+    COPPICE_ASSIGN_OR_RETURN(const bool joined, Join(request, target, captured));
+    if (joined) return captured;
+  }
   COPPICE_ASSIGN_OR_RETURN(const DeviceAddress base, target.reserve(captured.planned.plan.height));
   const RelaxedCaptureScope relaxed(request.driver);
   COPPICE_ASSIGN_OR_RETURN(absl::Status valid, Build(request, base, NodeOrder::kByBytes, captured));

@@ -17,7 +17,7 @@
 
 #include "graphs/lane/lane_memory.h"
 #include "graphs/node/allocation_script.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 #include "graphs/record/captured.h"
 
 namespace coppice::internal {

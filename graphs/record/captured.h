@@ -21,8 +21,10 @@
 #include "graphs/capture/segmented_capture.h"
 #include "graphs/lane/lane_memory.h"
 #include "graphs/node/allocation_script.h"
+#include "graphs/node/exact_sizes.h"
 #include "graphs/node/region.h"
 #include "graphs/record/run_context.h"
+#include "graphs/steps/family.h"
 
 namespace coppice::internal {
 
@@ -42,6 +44,8 @@ struct CaptureRequest {
   const std::vector<Region>& live;   // Planned around these,
   const Plan* chain_plan = nullptr;  // or its part of a chain's plan, unless null.
   bool audit = false;
+  // Of a program that runs at exact sizes: what others of its nodes have there. Else null.
+  const std::vector<ExactPeer>* peers = nullptr;
 };
 
 // Graphs of one run, and the plan that their addresses are from.
@@ -53,6 +57,10 @@ struct Captured {
   std::vector<Buffer> buffers;  // What was planned, without the live regions behind them.
   bool serial = false;          // Nodes wait for each other for the plan's sake alone.
   KernelNodes kernels;          // With an audit.
+  FamilySteps steps;            // Of a program that runs at exact sizes,
+  FamilyUse family;             // unless it has the same nodes as this one: then no graph.
+  // The peer whose plan and buffers these are; null: they are its own.
+  const ExactPeer* peer = nullptr;
 };
 
 // True for the failure of a program under recording that says nothing about it: memory may be there

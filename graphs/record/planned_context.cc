@@ -60,8 +60,9 @@ absl::StatusOr<DeviceAddress> PlannedContext::AllocateBytes(const ScriptEvent& r
   COPPICE_ASSIGN_OR_RETURN(
       const ScriptEvent* event,
       Next(request.output < 0 ? ScriptEvent::Kind::kAllocate : ScriptEvent::Kind::kOutput));
-  if (event->bytes != request.bytes || event->output != request.output)
-    return Depart("asks for another size");
+  const bool fits = request_size_ == RequestSize::kSame ? request.bytes == event->bytes
+                                                        : request.bytes <= event->bytes;
+  if (!fits || event->output != request.output) return Depart("asks for another size");
   return AddressOf(*event);
 }
 

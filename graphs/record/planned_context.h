@@ -24,6 +24,12 @@ namespace coppice::internal {
 // lack of a device, which has the same code.
 bool IsDeparture(const absl::Status& status);
 
+// What a request may ask for, where the script has so many bytes.
+enum class RequestSize : uint8_t {
+  kSame,    // A program makes the same requests at equal extents.
+  kAtMost,  // It runs at smaller ones.
+};
+
 class PlannedContext : public RunContext {
  public:
   absl::Status Free(DeviceAddress address) final;
@@ -39,11 +45,13 @@ class PlannedContext : public RunContext {
                  const RunRequest& request,
                  const AllocationScript& script,
                  const Plan& plan,
-                 DeviceAddress base)
+                 DeviceAddress base,
+                 RequestSize request_size = RequestSize::kSame)
       : RunContext(driver, memory, request, Phase::kRecord),
         script_(script),
         plan_(plan),
-        base_(base) {}
+        base_(base),
+        request_size_(request_size) {}
 
   // The run is at its next event, whichever that is.
   virtual absl::Status Reach() = 0;
@@ -64,6 +72,7 @@ class PlannedContext : public RunContext {
   const AllocationScript& script_;
   const Plan& plan_;
   const DeviceAddress base_;
+  const RequestSize request_size_;
   size_t cursor_ = 0;
   absl::Status departure_;
 };

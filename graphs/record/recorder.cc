@@ -99,9 +99,21 @@ void SetRegions(const LaneMemory& memory,
     recording.footprint.push_back(
         {.offset = captured.planned.plan.offsets[i], .bytes = captured.buffers[i].bytes});
   Normalize(recording.footprint);
-  for (const Tensor& tensor : recording.outputs.tensors) {
+  OutputTable& outputs = recording.outputs;
+  for (const Tensor& tensor : outputs.tensors) {
     if (const std::optional<Region> region = memory.RegionOf(tensor))
       recording.output_regions.push_back(*region);
+  }
+  if (recording.exact != nullptr) {
+    // A path keeps the bucket's regions, so that its plans are the same whatever sizes calls have.
+    // An output that is part of another one begins anywhere in that at other sizes.
+    std::vector<Region> whole = recording.output_regions;
+    JoinOverlapping(whole);
+    for (const Tensor& tensor : outputs.tensors) {
+      std::optional<Region>& kept = outputs.regions.emplace_back(memory.RegionOf(tensor));
+      const auto holds = [&kept](const Region& region) { return Meets(*kept, {region}); };
+      if (kept) kept = *std::ranges::find_if(whole, holds);
+    }
   }
   Normalize(recording.output_regions);
 }
@@ -120,6 +132,41 @@ absl::StatusOr<std::vector<Segment>> Instantiate(const Driver& driver,
     segment.exec.emplace(std::move(exec));
   }
   return segments;
+}
+
+// The plan that runs at exact sizes go by: a peer's, with its buffers in `captured`, or its own.
+BucketPlan PlanOf(const RecordRequest& request, const CaptureRequest& capture, Captured& captured) {
+  if (captured.peer != nullptr) {
+    BucketPlan planned = captured.peer->planned;
+    captured.planned.plan = planned.plan;
+    captured.buffers = BuffersOf(planned.script);
+    return planned;
+  }
+  return {.script = capture.script,
+          .plan = captured.planned.plan,
+          .base = request.memory.base(MemoryKind::kPlan)};
+}
+
+// Gives the node the executable of its family, which is made unless it has joined one.
+absl::Status MakeExact(const RecordRequest& request,
+                       BucketPlan planned,
+                       BudgetCharge charge,
+                       Captured& captured,
+                       NodeRecording& recording) {
+  if (captured.family.get() == nullptr && captured.topology.nodes.empty()) return absl::OkStatus();
+  if (captured.family.get() == nullptr) {
+    const RelaxedCaptureScope relaxed(request.driver);
+    Graph& graph = captured.pieces.front().graph;
+    COPPICE_ASSIGN_OR_RETURN(GraphExec exec, GraphExec::Instantiate(request.driver, graph));
+    COPPICE_RETURN_IF_ERROR(exec.Upload(request.upload_stream));
+    captured.family = FamilyUse(std::make_unique<Family>(std::move(graph), captured.topology,
+                                                         std::move(captured.steps), std::move(exec),
+                                                         std::move(charge)));
+  }
+  recording.segments.push_back({.exec = captured.family.get()->exec().Borrow()});
+  recording.exact = std::make_unique<ExactSizes>(request.run.program->spec.symbols.size(),
+                                                 std::move(captured.family), std::move(planned));
+  return absl::OkStatus();
 }
 
 RecordTarget PlanWindow(LaneMemory& memory, Room& room) {
@@ -238,7 +285,8 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
                                .script = std::move(script),
                                .live = live,
                                .chain_plan = request.chain_plan,
-                               .audit = audit};
+                               .audit = audit,
+                               .peers = request.peers};
   const RecordTarget target = PlanWindow(request.memory, request.room);
   COPPICE_ASSIGN_OR_RETURN(Captured captured,
                            known ? PlanAndBuild(capture, target) : PlanAndCapture(capture, target));
@@ -249,9 +297,19 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
   if (request.draw || request.tracer != nullptr) {
     COPPICE_ASSIGN_OR_RETURN(drawings, DrawingsOf(captured.pieces));
   }
-  NodeRecording recording{.charge = std::move(charge)};
-  COPPICE_ASSIGN_OR_RETURN(recording.segments, Instantiate(request.driver, request.upload_stream,
-                                                           std::move(captured.pieces)));
+  NodeDraft complete = draft;
+  Describe(captured, live, capture.script.donations, complete.info);
+  BucketPlan exact_plan = PlanOf(request, capture, captured);
+  // What a library launches at other sizes is unknown.
+  const bool exact = request.peers != nullptr && captured.steps.known();
+  NodeRecording recording{.charge = exact ? BudgetCharge() : std::move(charge)};
+  if (exact) {
+    COPPICE_RETURN_IF_ERROR(
+        MakeExact(request, std::move(exact_plan), std::move(charge), captured, recording));
+  } else {
+    COPPICE_ASSIGN_OR_RETURN(recording.segments, Instantiate(request.driver, request.upload_stream,
+                                                             std::move(captured.pieces)));
+  }
   recording.outputs = {.spec = &request.run.program->spec, .tensors = std::move(captured.outputs)};
   SetRegions(request.memory, captured, capture.script.buffer_count, recording);
   if (audit) {
@@ -260,11 +318,11 @@ absl::StatusOr<std::unique_ptr<Node>> Record(const RecordRequest& request, const
     recording.audited->planned = captured.planned;
     recording.audited->script = capture.script;
   }
-  NodeDraft complete = draft;
-  Describe(captured, live, capture.script.donations, complete.info);
   complete.info.record_ns = NowBy(request.now_ns) - start;
   complete.info.graphs = static_cast<int64_t>(recording.segments.size());
   complete.info.exec_bytes = exec_bytes;
+  if (recording.exact != nullptr)
+    complete.info.graph_nodes = static_cast<int64_t>(recording.exact->family().size());
   auto node = std::make_unique<Node>(std::move(complete), std::move(recording));
   const std::vector<std::string> labels = LabelsOf(capture.script, request.run.program->spec);
   const PlannedBuffers planned{.buffers = captured.buffers,

@@ -77,6 +77,8 @@ struct RecordRequest {
   const Plan* chain_plan = nullptr;  // Its part of a chain's plan; null: planned by itself.
   bool audit = false;
   bool draw = false;
+  // Of a program that runs at exact sizes: what others of its nodes have there. Else null.
+  const std::vector<ExactPeer>* peers = nullptr;
   Tracer* tracer = nullptr;                // Hears of the node; null: nobody.
   const std::function<int64_t()>& now_ns;  // SessionOptions::now_ns.
 };

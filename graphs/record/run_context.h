@@ -23,7 +23,7 @@
 #include "graphs/lane/lane_memory.h"
 #include "graphs/node/allocation_script.h"
 #include "graphs/node/input_layout.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 
 namespace coppice::internal {
 

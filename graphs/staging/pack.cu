@@ -11,7 +11,6 @@
 namespace coppice {
 namespace {
 
-using internal::Filled;
 using internal::PointerTo;
 using internal::WithUnit;
 
@@ -38,24 +37,26 @@ COPPICE_DEVICE int64_t SequenceOf(const PackParams& params, int64_t row) {
   return begin - 1;
 }
 
-template <typename Unit, typename Block>
+template <typename Block>
 COPPICE_DEVICE void Pack(const Block& block, const PackParams& params) {
   const int64_t count = params.rows * params.row_units;
-  const int64_t begin = int64_t{block.x()} * kStagingElementsPerBlock;
+  const int64_t begin = int64_t{block.x()} * kPackUnitsPerBlock;
+  const int64_t end = begin + kPackUnitsPerBlock < count ? begin + kPackUnitsPerBlock : count;
   const int64_t limit = begin < count ? *PointerTo<const int64_t>(params.limit) : 0;
   const int64_t length = limit < params.length ? limit : params.length;
   block.ForEach([&](int thread) {
-    for (int64_t i = begin + thread; i < begin + kStagingElementsPerBlock && i < count;
-         i += Block::kThreads) {
+    COPPICE_NOT_UNROLLED
+    for (int64_t i = begin + thread; i < end; i += Block::kThreads) {
       const int64_t row = i / params.row_units;
       const int64_t sequence = SequenceOf(params, row);
       const int64_t place = sequence < 0 ? length : row - OffsetAt(params, sequence);
-      Unit unit = Filled<Unit>(0);
-      if (place < length)
-        unit = PointerTo<const Unit>(
-            params.source)[(sequence * params.length + place) * params.row_units +
-                           i % params.row_units];
-      PointerTo<Unit>(params.target)[i] = unit;
+      const int64_t from =
+          (sequence * params.length + place) * params.row_units + (i - row * params.row_units);
+      WithUnit(params.unit_bytes, [&](auto any) {
+        using Unit = decltype(any);
+        PointerTo<Unit>(params.target)[i] =
+            place < length ? PointerTo<const Unit>(params.source)[from] : Unit{};
+      });
     }
   });
 }
@@ -63,7 +64,7 @@ COPPICE_DEVICE void Pack(const Block& block, const PackParams& params) {
 }  // namespace
 
 COPPICE_KERNEL(PackRows, kPackThreads, PackParams) {
-  WithUnit(params.unit_bytes, [&](auto unit) { Pack<decltype(unit)>(block, params); });
+  Pack(block, params);
 }
 
 COPPICE_ACCESSES(PackRows, PackParams) {

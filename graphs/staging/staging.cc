@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -22,7 +21,6 @@ extern const KernelImage pack_image;     // pack.cu.
 namespace {
 
 constexpr int64_t kWordBytes = sizeof(int64_t);
-constexpr int kTilesWord = 3;  // Of a copy.
 
 static_assert(kStagingRankMax == kRankMax);
 static_assert(kStagingCountsMax == kSymbolsMax);
@@ -31,23 +29,10 @@ static_assert(kParameterWordsMax == kSymbolsMax + kScalarsMax + 2);
 static_assert(sizeof(StagingParamsOf<kSmallStagingBytes>) == kSmallStagingBytes);
 static_assert(sizeof(StagingParamsOf<kMediumStagingBytes>) == kMediumStagingBytes);
 static_assert(sizeof(StagingParamsOf<kWideStagingBytes>) == kWideStagingBytes);
-static_assert(offsetof(StagedCopyOf<1>, source) == 0);
-static_assert(offsetof(StagedCopyOf<1>, tiles) == kTilesWord * kWordBytes);
-static_assert(offsetof(StagedCopyOf<1>, sizes) == 40);
-static_assert(offsetof(StagedCopyOf<1>, strides) == 48);
 
 StagedPadding PaddingOf(const Fill& fill) {
-  switch (fill.kind) {
-    case FillKind::kRepeatLast:
-      return StagedPadding::kRepeatLast;
-    case FillKind::kUndefined:
-      return StagedPadding::kSkip;
-    case FillKind::kZero:
-    case FillKind::kValue:
-    case FillKind::kSentinel:
-      return StagedPadding::kFill;
-  }
-  return StagedPadding::kFill;
+  if (IsConstant(fill.kind)) return StagedPadding::kFill;
+  return fill.kind == FillKind::kRepeatLast ? StagedPadding::kRepeatLast : StagedPadding::kSkip;
 }
 
 // The bytes of the smallest kernel's parameters that hold `bytes`.
@@ -57,50 +42,15 @@ int64_t ParameterBytesFor(int64_t bytes) {
   return std::max<int64_t>(bytes, kWideStagingBytes);
 }
 
-// The copy without a source.
-template <int kRank>
-StagedCopyOf<kRank> CopyTo(const Tensor& target, const Fill& fill) {
-  StagedCopyOf<kRank> copy{};
-  copy.target = target.data;
-  std::fill_n(copy.sizes, kRank, 1);
-  std::fill_n(copy.padded, kRank, 1);
-  for (int axis = 0; axis < target.rank; ++axis) {
-    const auto from = static_cast<size_t>(axis);
-    const int to = kRank - target.rank + axis;
-    copy.sizes[to] = 0;
-    copy.padded[to] = target.sizes[from];
-    copy.target_strides[to] = target.strides[from];
-  }
-  copy.fill = FillPattern(fill, target.dtype);
-  copy.tiles = TilesFor(target.element_count());
-  copy.element_bytes = static_cast<int16_t>(SizeOf(target.dtype));
-  copy.padding = PaddingOf(fill);
-  return copy;
-}
-
-// The copy in place `at`, of whatever rank.
-template <typename Visit>
-void WithCopyAt(int64_t* at, int rank, const Visit& visit) {
-  switch (rank) {
-    case 1:
-      return visit(*reinterpret_cast<StagedCopyOf<1>*>(at));
-    case 2:
-      return visit(*reinterpret_cast<StagedCopyOf<2>*>(at));
-    case 4:
-      return visit(*reinterpret_cast<StagedCopyOf<4>*>(at));
-    default:
-      return visit(*reinterpret_cast<StagedCopyOf<kStagingRankMax>*>(at));
-  }
-}
-
 }  // namespace
 
 StagingArguments::StagingArguments(int rank)
-    : rank_(static_cast<int>(std::bit_ceil(static_cast<unsigned>(std::max(rank, 1))))),
+    : rank_(std::max(rank, 1)),
       copy_words_(static_cast<int>(StagedCopyBytes(rank_) / kWordBytes)),
       words_(static_cast<size_t>(kSmallStagingBytes / kWordBytes)) {
   COPPICE_CHECK(rank <= kRankMax, "staging knows no such rank");
-  new (words_.data()) StagingHeader{.rank = static_cast<int16_t>(rank_)};
+  new (words_.data()) StagingHeader();
+  Clear();
 }
 
 int StagingArguments::AddTarget(const Tensor& target, const Fill& fill) {
@@ -108,14 +58,30 @@ int StagingArguments::AddTarget(const Tensor& target, const Fill& fill) {
   bytes_ += StagedCopyBytes(rank_);
   const auto words = static_cast<size_t>(ParameterBytesFor(bytes_) / kWordBytes);
   if (words > words_.size()) words_.resize(std::max(words, words_.size() * 5 / 4));
-  WithCopyAt(CopyAt(copy_count_), rank_, [&]<int kRank>(StagedCopyOf<kRank>& copy) {
-    copy = CopyTo<kRank>(target, fill);
-    blocks_ += copy.tiles;
-  });
+  StagedCopy& copy = CopyAt(copy_count_);
+  // A tensor without axes is one element.
+  copy = {.fill = FillPattern(fill, target.dtype),
+          .rank = std::max<int8_t>(target.rank, 1),
+          .element_bytes = static_cast<int8_t>(SizeOf(target.dtype)),
+          .padding = PaddingOf(fill)};
+  AxesOf(copy)[0] = {.size = 1, .padded = 1};
+  SetTarget(copy_count_, target);
   ++copy_count_;
   fits_ = bytes_ <= kWideStagingBytes && copy_count_ <= kStagingCopiesMax;
   header().copy_count = static_cast<int16_t>(std::min(copy_count_, kStagingCopiesMax));
   return copy_count_ - 1;
+}
+
+void StagingArguments::SetTarget(int index, const Tensor& target) {
+  StagedCopy& copy = CopyAt(index);
+  copy.target = target.data;
+  StagedAxis* const axes = AxesOf(copy);
+  for (size_t axis = 0; axis < static_cast<size_t>(target.rank); ++axis) {
+    axes[axis].padded = target.sizes[axis];
+    axes[axis].target_stride = target.strides[axis];
+  }
+  blocks_ += TilesFor(target.element_count(), copy.element_bytes);
+  copy.end_tile = blocks_;
 }
 
 void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fill& fill) {
@@ -130,11 +96,9 @@ void StagingArguments::AddRows(const Tensor& target, const Fill& fill, int ragge
   COPPICE_CHECK(target.rank >= (rectangle ? 2 : 1), "the target has no axis for its rows");
   COPPICE_CHECK(!rectangle || fill.kind != FillKind::kRepeatLast,
                 "a rectangle repeats no row of another sequence");
-  WithCopyAt(CopyAt(AddTarget(target, fill)), rank_, [&]<int kRank>(StagedCopyOf<kRank>& copy) {
-    copy.rows = rectangle ? StagedRows::kRectangle : StagedRows::kPacked;
-    copy.rows_axis = static_cast<int8_t>(kRank - target.rank);
-    copy.ragged = static_cast<int8_t>(ragged);
-  });
+  StagedCopy& copy = CopyAt(AddTarget(target, fill));
+  copy.rows = rectangle ? StagedRows::kRectangle : StagedRows::kPacked;
+  copy.ragged = static_cast<int8_t>(ragged);
 }
 
 void StagingArguments::SetSequences(int index, const Tensor& offsets, RaggedBy by, int total_word) {
@@ -176,29 +140,24 @@ int64_t StagingArguments::SetPackedSource(int index,
 }
 
 void StagingArguments::DropSource(int index) {
-  WithCopyAt(CopyAt(index), rank_, []<int kRank>(StagedCopyOf<kRank>& copy) {
-    copy.source = 0;
-    std::fill_n(copy.sizes, kRank, 0);
-  });
+  CopyAt(index).source = 0;
 }
 
 void StagingArguments::SetFill(int index, uint64_t pattern) {
-  WithCopyAt(CopyAt(index), rank_, [pattern]<int kRank>(StagedCopyOf<kRank>& copy) {
-    copy.fill = pattern;
-    copy.padding = StagedPadding::kFill;
-  });
+  StagedCopy& copy = CopyAt(index);
+  copy.fill = pattern;
+  copy.padding = StagedPadding::kFill;
 }
 
 void StagingArguments::SetNoise(int index, DType dtype, PaddingContents contents, uint64_t seed) {
   COPPICE_CHECK(MayPoison(contents, dtype), "the claim lets nothing but the fill in");
   const NoiseBits held = NoiseBitsOf(dtype, contents);
-  WithCopyAt(CopyAt(index), rank_, [&]<int kRank>(StagedCopyOf<kRank>& copy) {
-    COPPICE_CHECK(copy.element_bytes == SizeOf(dtype), "the copy has another dtype");
-    copy.fill = seed;
-    copy.noise_set = held.set;
-    copy.noise_clear = held.clear;
-    copy.padding = StagedPadding::kNoise;
-  });
+  StagedCopy& copy = CopyAt(index);
+  COPPICE_CHECK(copy.element_bytes == SizeOf(dtype), "the copy has another dtype");
+  copy.fill = seed;
+  copy.noise_set = held.set;
+  copy.noise_clear = held.clear;
+  copy.padding = StagedPadding::kNoise;
 }
 
 void StagingArguments::SetCount(int index, const Tensor& count) {
@@ -211,9 +170,9 @@ void StagingArguments::SetCount(int index, const Tensor& count) {
 }
 
 void StagingArguments::CountSizes(int copy, const Dims& dims, int symbol) {
-  int64_t* const sizes = CopyAt(copy) + kCopyHeadWords + rank_ - static_cast<int>(dims.size());
+  StagedAxis* const axes = AxesOf(CopyAt(copy));
   for (size_t axis = 0; axis < dims.size(); ++axis)
-    if (dims[axis].symbol == symbol) sizes[axis] = -1 - symbol;
+    if (dims[axis] == Dim::Symbol(symbol)) axes[axis].size = -1 - symbol;
 }
 
 void StagingArguments::Clear() {
@@ -221,67 +180,75 @@ void StagingArguments::Clear() {
   bytes_ = sizeof(StagingHeader);
   blocks_ = 0;
   fits_ = true;
-  header() = {.rank = static_cast<int16_t>(rank_)};
+  header() = {.copy_bytes = static_cast<int16_t>(StagedCopyBytes(rank_))};
 }
 
 absl::StatusOr<StagingKernels> StagingKernels::Load(const Driver& driver) {
   COPPICE_ASSIGN_OR_RETURN(KernelLibrary library, KernelLibrary::Load(driver, staging_image));
-  COPPICE_ASSIGN_OR_RETURN(const Kernel small, library.Get("StageSmall"));
-  COPPICE_ASSIGN_OR_RETURN(const Kernel medium, library.Get("StageMedium"));
-  COPPICE_ASSIGN_OR_RETURN(const Kernel wide, library.Get("StageWide"));
+  constexpr const char* kNames[] = {"StageSmall",       "StageMedium",       "StageWide",
+                                    "StageRaggedSmall", "StageRaggedMedium", "StageRaggedWide"};
+  Kernels loaded;
+  for (size_t i = 0; i < loaded.size(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(loaded[i], library.Get(kNames[i]));
+  }
   COPPICE_ASSIGN_OR_RETURN(KernelLibrary packing, KernelLibrary::Load(driver, pack_image));
   COPPICE_ASSIGN_OR_RETURN(const Kernel pack, packing.Get("PackRows"));
-  StagingKernels kernels(driver, std::move(library), {small, medium, wide}, std::move(packing),
-                         pack);
+  StagingKernels kernels(driver, std::move(library), loaded, std::move(packing), pack);
   // A driver may load a kernel at its first launch, and Session::Include captures them.
   const RelaxedCaptureScope relaxed(driver);
   COPPICE_ASSIGN_OR_RETURN(const Stream stream, Stream::Create(driver));
   const std::vector<int64_t> nothing(kWideStagingBytes / kWordBytes);
-  for (const int64_t bytes : {kSmallStagingBytes, kMediumStagingBytes, kWideStagingBytes})
-    COPPICE_RETURN_IF_ERROR(kernels.LaunchOne(stream.handle(), nothing.data(), bytes, 1));
+  for (const Kernel& kernel : loaded)
+    COPPICE_RETURN_IF_ERROR(kernels.LaunchKernel(kernel, stream.handle(), nothing.data(), 1));
   COPPICE_RETURN_IF_ERROR(kernels.LaunchPack(stream.handle(), {.unit_bytes = 1}));
   COPPICE_RETURN_IF_ERROR(stream.Synchronize());
   return kernels;
 }
 
-// Reads as many words as the kernel has, of which those behind `bytes` mean nothing.
-inline absl::Status StagingKernels::LaunchOne(CuStream stream,
-                                              const int64_t* words,
-                                              int64_t bytes,
-                                              int64_t blocks) const {
+inline absl::Status StagingKernels::LaunchKernel(const Kernel& kernel,
+                                                 CuStream stream,
+                                                 const int64_t* words,
+                                                 int64_t blocks) const {
   COPPICE_CHECK(blocks <= std::numeric_limits<int32_t>::max(), "the grid has too many blocks");
-  const size_t size = bytes <= kSmallStagingBytes ? 0 : bytes <= kMediumStagingBytes ? 1 : 2;
-  const Kernel& kernel = kernels_[size];
   void* parameters[] = {const_cast<int64_t*>(words)};
   return driver_->Call<&DriverTable::LaunchKernel>(
       kernel.function, static_cast<unsigned>(blocks), 1U, 1U, kernel.block_threads, 1U, 1U, 0U,
       stream, static_cast<void**>(parameters), static_cast<void**>(nullptr));
 }
 
+// Reads as many words as the kernel has, of which those behind `bytes` mean nothing.
+inline absl::Status StagingKernels::LaunchOne(
+    CuStream stream, const int64_t* words, int64_t bytes, bool ragged, int64_t blocks) const {
+  const size_t size = bytes <= kSmallStagingBytes ? 0 : bytes <= kMediumStagingBytes ? 1 : 2;
+  return LaunchKernel(kernels_[ragged ? size + kSizes : size], stream, words, blocks);
+}
+
 // The words go with the first part.
 absl::Status StagingKernels::LaunchInParts(CuStream stream,
                                            const StagingArguments& arguments) const {
-  std::array<int64_t, kWideStagingBytes / kWordBytes> part;  // NOLINT: filled as far as it is read.
-  const int64_t copy_bytes = StagedCopyBytes(arguments.rank());
-  const auto header_bytes = static_cast<int64_t>(sizeof(StagingHeader));
+  StagingParamsOf<kWideStagingBytes> part;  // NOLINT: filled as far as it is read.
+  part.header = arguments.header();
+  const int64_t copy_bytes = part.header.copy_bytes;
   const int64_t fit =
-      std::min<int64_t>((kWideStagingBytes - header_bytes) / copy_bytes, kStagingCopiesMax);
-  StagingHeader header = arguments.header();
-  const int64_t* copies = arguments.words() + header_bytes / kWordBytes;
-  for (int64_t left = arguments.copy_count(); left > 0;) {
-    header.copy_count = static_cast<int16_t>(std::min(left, fit));
-    const int64_t bytes = header.copy_count * copy_bytes;
-    std::memcpy(part.data(), &header, sizeof(header));
-    std::memcpy(part.data() + header_bytes / kWordBytes, copies, static_cast<size_t>(bytes));
+      std::min<int64_t>(static_cast<int64_t>(sizeof(part.copies)) / copy_bytes, kStagingCopiesMax);
+  const auto* copies =
+      reinterpret_cast<const unsigned char*>(arguments.words()) + sizeof(part.header);
+  int64_t staged = 0;  // Tiles of the parts before.
+  for (int64_t left = arguments.copy_count(); left > 0; left -= part.header.copy_count) {
+    part.header.copy_count = static_cast<int16_t>(std::min(left, fit));
+    const int64_t bytes = part.header.copy_count * copy_bytes;
+    std::memcpy(part.copies, copies, static_cast<size_t>(bytes));
     int64_t blocks = 0;
-    for (int i = 0; i < header.copy_count; ++i)
-      blocks += copies[i * copy_bytes / kWordBytes + kTilesWord];
-    if (header.word_count > 0) blocks = std::max<int64_t>(blocks, 1);
+    for (int64_t at = 0; at < bytes; at += copy_bytes)
+      blocks = reinterpret_cast<StagedCopy*>(part.copies + at)->end_tile -= staged;
+    staged += blocks;
+    if (part.header.word_count > 0) blocks = std::max<int64_t>(blocks, 1);
     if (blocks > 0)
-      COPPICE_RETURN_IF_ERROR(LaunchOne(stream, part.data(), header_bytes + bytes, blocks));
-    copies += bytes / kWordBytes;
-    left -= header.copy_count;
-    header.word_count = 0;
+      COPPICE_RETURN_IF_ERROR(LaunchOne(stream, reinterpret_cast<const int64_t*>(&part),
+                                        static_cast<int64_t>(sizeof(part.header)) + bytes,
+                                        part.header.ragged_count > 0, blocks));
+    copies += bytes;
+    part.header.word_count = 0;
   }
   return absl::OkStatus();
 }
@@ -297,11 +264,12 @@ absl::Status StagingKernels::Launch(CuStream stream, const StagingArguments& arg
   }
   if (!arguments.fits()) [[unlikely]]
     return LaunchInParts(stream, arguments);
-  return LaunchOne(stream, arguments.words(), arguments.bytes(), blocks);
+  return LaunchOne(stream, arguments.words(), arguments.bytes(), header.ragged_count > 0, blocks);
 }
 
 absl::Status StagingKernels::LaunchPack(CuStream stream, const PackParams& params) const {
-  const int64_t tiles = std::max<int64_t>(TilesFor(params.rows * params.row_units), 1);
+  const int64_t units = params.rows * params.row_units;
+  const int64_t tiles = std::max<int64_t>((units + kPackUnitsPerBlock - 1) / kPackUnitsPerBlock, 1);
   COPPICE_CHECK(tiles <= std::numeric_limits<int32_t>::max(), "the grid has too many blocks");
   void* parameters[] = {const_cast<PackParams*>(&params)};
   return driver_->Call<&DriverTable::LaunchKernel>(

@@ -9,6 +9,14 @@
 
 #include "coppice/runtime/block_kernel.h"
 
+// Loops over the axes of a copy, or over the few units of a thread: unrolled, they are most of a
+// kernel's code.
+#ifdef __CUDACC__
+#define COPPICE_NOT_UNROLLED _Pragma("unroll 1")
+#else
+#define COPPICE_NOT_UNROLLED
+#endif
+
 namespace coppice::internal {
 
 template <typename T>
@@ -22,12 +30,13 @@ struct alignas(16) Unit16 {
   uint64_t high;
 };
 
+// The unit in the low bytes.
 template <typename Unit>
-COPPICE_ANYWHERE Unit Filled(uint64_t pattern) {
-  if constexpr (sizeof(Unit) == 16)
-    return {pattern, pattern};
+COPPICE_ANYWHERE Unit LowOf(const Unit16& bytes) {
+  if constexpr (sizeof(Unit) == sizeof(Unit16))
+    return bytes;
   else
-    return static_cast<Unit>(pattern);
+    return static_cast<Unit>(bytes.low);
 }
 
 // Calls `visit` with a value of the unit of so many bytes.

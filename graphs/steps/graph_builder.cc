@@ -8,6 +8,8 @@
 #include "coppice/base/status.h"
 #include "coppice/runtime/stream.h"
 
+#include "graphs/steps/kernel_params.h"
+
 namespace coppice::internal {
 
 absl::StatusOr<GraphBuilder> GraphBuilder::Create(const Driver& driver,
@@ -50,15 +52,7 @@ absl::Status GraphBuilder::SetAttributes(CuGraphNode node, const LaunchShape& sh
 absl::Status GraphBuilder::Launch(const KernelLaunch& launch, std::span<const Touch> touched) {
   const Dim3& grid = launch.shape.grid;
   const Dim3& block = launch.shape.block;
-  const CuKernelNodeParams params{.function = launch.kernel.function,
-                                  .grid_x = grid.x,
-                                  .grid_y = grid.y,
-                                  .grid_z = grid.z,
-                                  .block_x = block.x == 0 ? launch.kernel.block_threads : block.x,
-                                  .block_y = block.y,
-                                  .block_z = block.z,
-                                  .shared_bytes = launch.shape.shared_bytes,
-                                  .kernel_params = const_cast<void**>(launch.arguments.data())};
+  const CuKernelNodeParams params = NodeParamsOf(launch);
   const std::span<const CuGraphNode> before = Before(touched);
   CuGraphNode node = nullptr;
   const absl::Status added = driver_->Call<&DriverTable::GraphAddKernelNode>(
@@ -106,10 +100,23 @@ absl::Status GraphBuilder::Work(LibraryWork work, std::span<const Touch> touched
   absl::StatusOr<Graph> child = capture.End();
   COPPICE_RETURN_IF_ERROR(worked);
   COPPICE_RETURN_IF_ERROR(child.status());
+  size_t count = 0;
+  COPPICE_RETURN_IF_ERROR(
+      driver_->Call<&DriverTable::GraphGetNodes>(child->handle(), nullptr, &count));
+  missed_work_ = count == 0 && !work.may_be_nothing;
+  if (missed_work_)
+    return InvalidArgument(
+        "the work launched nothing on the stream that it was given, so that replays would leave it "
+        "out; launch it there");
   const std::span<const CuGraphNode> before = Before(touched);
   CuGraphNode node = nullptr;
-  COPPICE_RETURN_IF_ERROR(driver_->Call<&DriverTable::GraphAddChildGraphNode>(
-      &node, graph_.handle(), before.data(), before.size(), child->handle()));
+  if (count == 0) {
+    COPPICE_RETURN_IF_ERROR(driver_->Call<&DriverTable::GraphAddEmptyNode>(
+        &node, graph_.handle(), before.data(), before.size()));
+  } else {
+    COPPICE_RETURN_IF_ERROR(driver_->Call<&DriverTable::GraphAddChildGraphNode>(
+        &node, graph_.handle(), before.data(), before.size(), child->handle()));
+  }
   topology_.nodes.push_back(node);
   return absl::OkStatus();
 }

@@ -2,8 +2,8 @@
 // between each node and the next.
 // Private to graphs/.
 //
-// Nothing is captured, but for the work of libraries, which becomes a child graph. A programmatic
-// launch has plain edges here, which are always right.
+// Nothing is captured, but for the work of libraries, which becomes a child graph, or an empty node
+// if there was nothing to do. A programmatic launch has plain edges here, which are always right.
 //
 // Units: bytes; nodes by number, in the order in which they were added. Threads: one.
 
@@ -38,12 +38,15 @@ class GraphBuilder final : public StepSink {
                                              NodeOrder node_order);
 
   // Each adds a node. Errors: as the same step on a stream; kFailedPrecondition work that cannot be
-  // captured.
+  // captured; kInvalidArgument work that launched nothing on the stream, unless it may be nothing.
   absl::Status Launch(const KernelLaunch& launch, std::span<const Touch> touched) override;
   absl::Status Fill(const MemoryFill& fill, std::span<const Touch> touched) override;
   absl::Status Copy(const MemoryCopy& copy, std::span<const Touch> touched) override;
   absl::Status Work(LibraryWork work, std::span<const Touch> touched) override;
 
+  // Whether it failed because of work that launched nothing: that is wrong without a graph, too,
+  // where nobody sees it.
+  bool missed_work() const { return missed_work_; }
   int node_count() const { return static_cast<int>(topology_.nodes.size()); }
 
   Graph TakeGraph() { return std::move(graph_); }
@@ -70,6 +73,7 @@ class GraphBuilder final : public StepSink {
   TouchOrder order_;
   Graph::Topology topology_;
   std::vector<CuGraphNode> before_;
+  bool missed_work_ = false;
 };
 
 }  // namespace coppice::internal

@@ -23,62 +23,103 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <span>
+#include <type_traits>
 #include <utility>
+#include <variant>
 
-#include "coppice/graphs/call.h"
-#include "coppice/graphs/program.h"
-#include "coppice/graphs/reason.h"
-#include "coppice/graphs/trace.h"
+#include "coppice/graphs/trace_events.h"
 
 namespace coppice::internal {
 
 inline constexpr size_t kCacheLine = 64;
 
-// What one event says; see TraceEventKind. A call of more symbols than have room here is two, of
-// which the second has the other extents and no more: see FurtherExtents.
-struct alignas(kCacheLine) RingEvent {
-  static constexpr int kExtents = 3;
+// A CallEvent, as a line has room for it: with the first of its extents, those that there are.
+struct RingCall {
+  static constexpr size_t kExtents = 3;
 
-  uint64_t ticks = 0;    // Of a TraceClock.
-  int64_t first = 0;     // The call; the failure; the mark; the policy; the request; bytes of the
-                         // kind; or the count.
-  int64_t second = 0;    // The other call; bytes of all kinds; real elements; or a time.
-  int64_t third = 0;     // Padded elements; an offset; or a time.
-  int32_t bucket = -1;   // Also an input, or tokens.
-  int32_t node = -1;     // Also an output, or tokens.
-  int32_t program = -1;  // Of a call, or of a policy.
-  TraceEventKind kind = TraceEventKind::kCall;
-  uint8_t how = 0;  // See How; or MemoryKind.
-  uint8_t why = 0;  // Reason.
-  uint8_t extent_count = 0;
-  uint32_t host_ticks = 0;      // That a call took; 0: nobody looked.
-  int32_t extents[kExtents]{};  // Real ones; what is larger is the largest number.
+  uint8_t index = 0;  // RingEvent's, of what stands here.
+  RunKind path = RunKind::kReplay;
+  Reason reason = Reason::kNone;
+  OutputMode outputs = OutputMode::kBorrow;
+  int32_t bucket = -1;
+  int32_t node = -1;
+  int32_t program = -1;
+  int64_t call = 0;
+  int64_t real_elements = 0;
+  int64_t padded_elements = 0;
+  uint32_t host_ticks = 0;                               // That it took; 0: nobody looked.
+  std::array<int32_t, kExtents> extents = {-1, -1, -1};  // -1: there are no more.
+};
 
-  static uint8_t How(RunKind kind, OutputMode outputs) {
-    return static_cast<uint8_t>(static_cast<int>(outputs) * kRunKindCount + static_cast<int>(kind));
+// The extents of the call that comes next, behind the first RingCall::kExtents.
+struct FurtherExtents {
+  std::array<int32_t, kSymbolsMax - RingCall::kExtents> extents = {-1, -1, -1, -1, -1};
+};
+
+// What stands in a ring: what happened, as TraceEvent has it but for calls.
+template <typename Event>
+struct RingEventsOf;
+template <typename... Others>
+struct RingEventsOf<std::variant<CallEvent, Others...>> {
+  using Type = std::variant<RingCall, FurtherExtents, Others...>;
+};
+using RingEvents = RingEventsOf<TraceEvent>::Type;
+
+// One of RingEvents and its time. Not the variant itself: that has its index behind the largest
+// event, where a call leaves no room in the line.
+class alignas(kCacheLine) RingEvent {
+ public:
+  RingEvent() = default;
+  template <typename Event>
+  RingEvent(uint64_t ticks, const Event& event) {
+    Fill(ticks, [&event] { return event; });
   }
-  RunKind run_kind() const { return static_cast<RunKind>(how % kRunKindCount); }
-  OutputMode output_mode() const { return static_cast<OutputMode>(how / kRunKindCount); }
+
+  // Makes the event that `make` returns, in its place here.
+  template <typename Make>
+  void Fill(uint64_t ticks, const Make& make) {
+    using Event = decltype(make());
+    static_assert(std::is_trivially_copyable_v<Event>);
+    static_assert(kPlaceOf<Event> + sizeof(Event) <= sizeof(bytes_));
+    ticks_ = ticks;
+    bytes_[0] = static_cast<std::byte>(IndexOf<Event>());
+    ::new (static_cast<void*>(&bytes_[kPlaceOf<Event>])) Event(make());
+  }
+
+  uint64_t ticks() const { return ticks_; }  // Of a TraceClock.
+
+  // Calls `visit` with the event.
+  template <size_t kIndex = 0, typename Visit>
+  void VisitEvent(const Visit& visit) const {
+    if constexpr (kIndex < std::variant_size_v<RingEvents>) {
+      using Event = std::variant_alternative_t<kIndex, RingEvents>;
+      if (bytes_[0] != std::byte{kIndex}) return VisitEvent<kIndex + 1>(visit);
+      visit(*std::launder(reinterpret_cast<const Event*>(&bytes_[kPlaceOf<Event>])));
+    }
+  }
+
+ private:
+  template <typename Event, size_t kIndex = 0>
+  static constexpr size_t IndexOf() {
+    if constexpr (std::same_as<Event, std::variant_alternative_t<kIndex, RingEvents>>)
+      return kIndex;
+    else
+      return IndexOf<Event, kIndex + 1>();
+  }
+  // A call's first byte is the index.
+  template <typename Event>
+  static constexpr size_t kPlaceOf = std::same_as<Event, RingCall> ? 0 : 8;
+
+  uint64_t ticks_ = 0;
+  alignas(8) std::array<std::byte, 56> bytes_{};
 };
 static_assert(sizeof(RingEvent) == kCacheLine, "as TraceOptions says");
-
-// The extents of a call behind the first RingEvent::kExtents, in the place of an event.
-struct FurtherExtents {
-  static constexpr int kMost = kSymbolsMax - RingEvent::kExtents;
-
-  static RingEvent Pack(const int32_t (&extents)[kMost]) {
-    return {
-        .bucket = extents[0], .node = extents[1], .extents = {extents[2], extents[3], extents[4]}};
-  }
-  static std::array<int32_t, kMost> Unpack(const RingEvent& event) {
-    return {event.bucket, event.node, event.extents[0], event.extents[1], event.extents[2]};
-  }
-};
-static_assert(FurtherExtents::kMost == 5, "as many as Pack and Unpack name");
 
 // Lines that are fetched ahead: the consumer's core had them last, and a replay is over before one
 // of them has come from there.
@@ -93,7 +134,7 @@ class TraceRing {  // NOLINT(clang-analyzer-optin.performance.Padding): a line f
   TraceRing(const TraceRing&) = delete;
   TraceRing& operator=(const TraceRing&) = delete;
 
-  // Where the next event goes, which holds anything; null at the limit. It is in the ring once it
+  // Where the next event goes, which is any; null at the limit. It is in the ring once it
   // is published.
   RingEvent* Claim() {
     const uint64_t head = head_.load(std::memory_order_relaxed);

@@ -3,7 +3,6 @@
 #include "graphs/trace/trace_writer.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -14,13 +13,13 @@
 #include <utility>
 
 #include "fmt/compile.h"
+#include "fmt/ranges.h"
 #include <sys/stat.h>
 
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
 #include "coppice/base/utf8.h"
-#include "coppice/graphs/memory_usage.h"
-#include "coppice/graphs/reason.h"
+#include "coppice/graphs/described/trace_fields.h"
 
 #include "graphs/trace/own_threads.h"
 
@@ -180,8 +179,7 @@ void TraceWriter::PutAtLimit(Source& source, std::span<const RingEvent> events) 
   };
   // What was lost is told where it was lost: before the next event that finds room.
   if (source.dropped > 0) {
-    const RingEvent lost{
-        .ticks = events.front().ticks, .first = source.dropped, .kind = TraceEventKind::kDropped};
+    const RingEvent lost(events.front().ticks(), DroppedEvent{.events = source.dropped});
     if (put(std::span(&lost, 1))) source.dropped = 0;
   }
   if (source.dropped > 0 || !put(events)) {
@@ -237,96 +235,64 @@ absl::Status TraceWriter::WritePass(const std::string& definitions,
     });
     // Nobody puts events in any more.
     if (last && source.dropped > 0) {
-      Format(source, {.ticks = clock_.Now(),
-                      .first = std::exchange(source.dropped, 0),
-                      .kind = TraceEventKind::kDropped});
+      Write(source, clock_.Now(), DroppedEvent{.events = std::exchange(source.dropped, 0)});
     }
   }
-  if (last) Format(*sources_.back(), {.ticks = clock_.Now(), .kind = TraceEventKind::kEnd});
+  if (last) Write(*sources_.back(), clock_.Now(), EndEvent());
   if (status.ok()) status = WriteText();
   return status;
 }
 
-void TraceWriter::FormatCall(const RingEvent& call, std::span<const int32_t> further) {
-  const auto out = std::back_inserter(text_);
-  fmt::format_to(out, FMT_COMPILE(",{},{},{},\"{}\",\"{}\",{},{},{},["), call.first, call.bucket,
-                 call.node, NameOf(call.run_kind()), NameOf(static_cast<Reason>(call.why)),
-                 call.second, call.third, call.program);
-  const auto write = [&](std::span<const int32_t> extents, bool first) {
+CallEvent TraceWriter::CallOf(const RingCall& call, uint64_t ticks, FurtherExtents& further) const {
+  CallEvent event{
+      .call = call.call,
+      .bucket = call.bucket,
+      .node = call.node,
+      .path = call.path,
+      .reason = call.reason,
+      .real_elements = call.real_elements,
+      .padded_elements = call.padded_elements,
+      .program = call.program,
+      .host_ns = call.host_ticks == 0 ? -1 : time_.Between(ticks - call.host_ticks, ticks),
+      .outputs = call.outputs};
+  const FurtherExtents rest = std::exchange(further, {});
+  for (const std::span<const int32_t> extents :
+       {std::span<const int32_t>(call.extents), std::span<const int32_t>(rest.extents)})
     for (const int32_t extent : extents)
-      fmt::format_to(out, FMT_COMPILE("{}{}"), std::exchange(first, false) ? "" : ",", extent);
-  };
-  write(std::span(call.extents).first(call.extent_count - further.size()), /*first=*/true);
-  write(further, /*first=*/false);
-  fmt::format_to(
-      out, FMT_COMPILE("],{},\"{}\"]\n"),
-      call.host_ticks == 0 ? -1 : time_.Between(call.ticks - call.host_ticks, call.ticks),
-      NameOf(call.output_mode()));
+      if (extent >= 0) event.extents.Add(extent);
+  return event;
+}
+
+template <typename Event>
+void TraceWriter::Write(Source& source, uint64_t ticks, const Event& event) {
+  // Where two pieces of the clock's line meet, rounding may not turn time back.
+  source.last_ns = std::max(source.last_ns, time_.At(ticks));
+  const auto out = std::back_inserter(text_);
+  fmt::format_to(out, FMT_COMPILE("[{},\"{}\",{}"), source.last_ns, kTraceEventName<Event>,
+                 source.lane);
+  VisitFields(event,
+              [&]<typename Field>(const char* /*name*/, const Field& field, int64_t /*least*/) {
+                if constexpr (std::same_as<Field, TraceExtents>) {
+                  fmt::format_to(out, FMT_COMPILE(",[{}]"), fmt::join(field.values(), ","));
+                } else if constexpr (std::is_enum_v<Field>) {
+                  fmt::format_to(out, FMT_COMPILE(",\"{}\""), NameOf(field));
+                } else {
+                  fmt::format_to(out, FMT_COMPILE(",{}"), int64_t{field});
+                }
+              });
+  fmt::format_to(out, FMT_COMPILE("]\n"));
 }
 
 void TraceWriter::Format(Source& source, const RingEvent& event) {
-  if (source.parted.has_value()) {
-    const RingEvent call = *std::exchange(source.parted, std::nullopt);
-    const std::array<int32_t, FurtherExtents::kMost> further = FurtherExtents::Unpack(event);
-    FormatCall(call, std::span(further).first(call.extent_count - size_t{RingEvent::kExtents}));
-    return;
-  }
-  // Where two pieces of the clock's line meet, rounding may not turn time back.
-  source.last_ns = std::max(source.last_ns, time_.At(event.ticks));
-  const auto out = std::back_inserter(text_);
-  fmt::format_to(out, FMT_COMPILE("[{},\"{}\",{}"), source.last_ns, NameOf(event.kind),
-                 source.lane);
-  switch (event.kind) {
-    case TraceEventKind::kCall:
-      if (event.extent_count > RingEvent::kExtents) {
-        source.parted = event;
-      } else {
-        FormatCall(event, {});
-      }
-      break;
-    case TraceEventKind::kRecord:
-    case TraceEventKind::kEvict:
-      fmt::format_to(out, FMT_COMPILE(",{}]\n"), event.node);
-      break;
-    case TraceEventKind::kFail:
-      fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.bucket, event.first);
-      break;
-    case TraceEventKind::kBytes:
-      fmt::format_to(out, FMT_COMPILE(",\"{}\",{},{}]\n"),
-                     NameOf(static_cast<MemoryKind>(event.how)), event.first, event.second);
-      break;
-    case TraceEventKind::kOutputs:
-      fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.node);
-      break;
-    case TraceEventKind::kUse:
-      fmt::format_to(out, FMT_COMPILE(",{},{},{},{},{}]\n"), event.first, event.second,
-                     event.bucket, event.node, event.third);
-      break;
-    case TraceEventKind::kPolicy:
-      fmt::format_to(out, FMT_COMPILE(",{},{},{}]\n"), event.program, event.bucket, event.first);
-      break;
-    case TraceEventKind::kStatics:
-      fmt::format_to(out, FMT_COMPILE(",{},{},{}]\n"), event.program, event.first, event.second);
-      break;
-    case TraceEventKind::kRequest:
-      fmt::format_to(out, FMT_COMPILE(",{},{},{},{},{}]\n"), event.first, event.second, event.third,
-                     event.bucket, event.node);
-      break;
-    case TraceEventKind::kPart:
-    case TraceEventKind::kExpire:
-      fmt::format_to(out, FMT_COMPILE(",{},{}]\n"), event.first, event.second);
-      break;
-    case TraceEventKind::kRelease:
-    case TraceEventKind::kMark:
-    case TraceEventKind::kDropped:
-      fmt::format_to(out, FMT_COMPILE(",{}]\n"), event.first);
-      break;
-    case TraceEventKind::kSuspend:
-    case TraceEventKind::kResume:
-    case TraceEventKind::kEnd:
-      fmt::format_to(out, FMT_COMPILE("]\n"));
-      break;
-  }
+  event.VisitEvent([&]<typename Event>(const Event& what) {
+    if constexpr (std::same_as<Event, FurtherExtents>) {
+      source.further = what;
+    } else if constexpr (std::same_as<Event, RingCall>) {
+      Write(source, event.ticks(), CallOf(what, event.ticks(), source.further));
+    } else {
+      Write(source, event.ticks(), what);
+    }
+  });
 }
 
 absl::Status TraceWriter::WriteText() {

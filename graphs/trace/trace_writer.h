@@ -20,7 +20,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -50,34 +49,29 @@ class TraceWriter {
   TraceWriter(const TraceWriter&) = delete;
   TraceWriter& operator=(const TraceWriter&) = delete;
 
-  // Puts an event into a ring, at this time. Cost: a counter read and a store of one line; at half
-  // a ring a lock, at a full one what the options say, and the ring's first event allocates it.
-  void Put(size_t ring, const RingEvent& event) {
-    Put(ring, [&event](RingEvent& place, uint64_t ticks) {
-      place = event;
-      place.ticks = ticks;
-    });
-  }
-  // The same of what `fill` writes over all of the event's place, in which anything may be; it gets
-  // the time as well.
-  template <typename Fill>
-  requires std::invocable<Fill, RingEvent&, uint64_t>
-  void Put(size_t ring, const Fill& fill) {
+  // Puts the event that `make` returns into a ring, at this time, which it gets. Cost: a counter
+  // read and a store of one line; at half a ring a lock, at a full one what the options say, and
+  // the ring's first event allocates it.
+  template <std::invocable<uint64_t> Make>
+  void Put(size_t ring, const Make& make) {
     const uint64_t ticks = clock_.Now();
     TraceRing& events = sources_[ring]->events;
     if (RingEvent* const place = events.Claim()) [[likely]] {
-      fill(*place, ticks);
+      place->Fill(ticks, [&] { return make(ticks); });
       events.Publish();
     } else {
-      RingEvent event;
-      fill(event, ticks);
+      const RingEvent event(ticks, make(ticks));
       PutAtLimit(*sources_[ring], std::span(&event, 1));
     }
   }
-  // Events that are one; all of them get into the ring or none.
-  void PutTogether(size_t ring, std::span<RingEvent> events) {
-    events.front().ticks = clock_.Now();
-    if (!sources_[ring]->events.Put(events)) PutAtLimit(*sources_[ring], events);
+  template <typename Event>
+  requires(!std::invocable<const Event&, uint64_t>) void Put(size_t ring, const Event& event) {
+    Put(ring, [&event](uint64_t /*ticks*/) { return event; });
+  }
+  // A call of more extents than an event has room for: both get into the ring or neither.
+  void Put(size_t ring, const FurtherExtents& further, const RingCall& call, uint64_t ticks) {
+    const RingEvent both[] = {{ticks, further}, {ticks, call}};
+    if (!sources_[ring]->events.Put(both)) PutAtLimit(*sources_[ring], both);
   }
 
   // Events that were lost so far. Threads: any.
@@ -100,8 +94,8 @@ class TraceWriter {
     TraceRing events;
     const int lane;       // -1 for the session.
     int64_t dropped = 0;  // The producer's: not told yet.
-    int64_t last_ns = 0;  // The writer's; and so is a call whose other extents follow.
-    std::optional<RingEvent> parted;
+    int64_t last_ns = 0;  // The writer's; and so are extents whose call follows.
+    FurtherExtents further;
   };
 
   TraceWriter(const TraceOptions& options,
@@ -117,7 +111,9 @@ class TraceWriter {
                          const std::vector<uint64_t>& heads,
                          bool last);
   void Format(Source& source, const RingEvent& event);
-  void FormatCall(const RingEvent& call, std::span<const int32_t> further);
+  template <typename Event>
+  void Write(Source& source, uint64_t ticks, const Event& event);
+  CallEvent CallOf(const RingCall& call, uint64_t ticks, FurtherExtents& further) const;
   absl::Status WriteText();
 
   const std::string path_;

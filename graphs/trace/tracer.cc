@@ -173,7 +173,7 @@ void Tracer::Fail(int lane, int32_t bucket, const absl::Status& why) {
       QuoteJson(MessageOf(why)));
   const std::lock_guard<std::mutex> lock(known_mutex_);
   const int32_t number = NumberOf("failure", text, failures_, failure_count_);
-  Put(lane, {.first = number, .bucket = bucket, .kind = TraceEventKind::kFail});
+  Put(lane, FailEvent{.bucket = bucket, .failure = number});
 }
 
 void Tracer::Mark(std::string_view name) {
@@ -181,40 +181,30 @@ void Tracer::Mark(std::string_view name) {
   // Until the event is there, so that marks lie in the file in the order of their times.
   const std::lock_guard<std::mutex> lock(known_mutex_);
   const int32_t number = NumberOf("mark", text, marks_, mark_count_);
-  PutOfSession({.first = number, .kind = TraceEventKind::kMark});
+  PutOfSession(MarkEvent{.mark = number});
 }
 
 void Tracer::Policy(int32_t program, int symbol, const PaddingPolicy& policy) {
   const std::string text = "\"document\":" + WritePolicyDocument({.policy = policy});
   const std::lock_guard<std::mutex> lock(known_mutex_);
   const int32_t number = NumberOf("policy", text, policies_, policy_count_);
-  PutOfSession(
-      {.first = number, .bucket = symbol, .program = program, .kind = TraceEventKind::kPolicy});
+  PutOfSession(PolicyEvent{.program = program, .symbol = symbol, .policy = number});
 }
 
 void Tracer::Request(const RequestTimes& times) {
-  PutOfSession({.first = times.id,
-                .second = times.first_token_ns,
-                .third = times.last_token_ns,
-                .bucket = times.input_tokens,
-                .node = times.output_tokens,
-                .kind = TraceEventKind::kRequest});
+  PutOfSession(RequestEvent{.request = times.id,
+                            .first_token_ns = times.first_token_ns,
+                            .last_token_ns = times.last_token_ns,
+                            .input_tokens = times.input_tokens,
+                            .output_tokens = times.output_tokens});
 }
 
 void Tracer::CallOfMany(int lane, const Ran& ran) {
-  RingEvent events[2];
-  Fill(ran, writer_->clock().Now(), events[0]);
-  int32_t further[FurtherExtents::kMost]{};
-  for (size_t i = 0; i < ran.extents.size(); ++i) {
-    const int32_t extent = Held(ran.extents[i]);
-    if (i < RingEvent::kExtents) {
-      events[0].extents[i] = extent;
-    } else {
-      further[i - RingEvent::kExtents] = extent;
-    }
-  }
-  events[1] = FurtherExtents::Pack(further);
-  writer_->PutTogether(static_cast<size_t>(lane), events);
+  FurtherExtents further;
+  for (size_t i = RingCall::kExtents; i < ran.extents.size(); ++i)
+    further.extents[i - RingCall::kExtents] = Held(ran.extents[i]);
+  const uint64_t ticks = writer_->clock().Now();
+  writer_->Put(static_cast<size_t>(lane), further, Told(ran, ticks), ticks);
 }
 
 int32_t Tracer::NumberOf(const char* kind,
@@ -231,15 +221,7 @@ int32_t Tracer::NumberOf(const char* kind,
 }
 
 void Tracer::Bytes(MemoryKind kind, int64_t bytes, int64_t total) {
-  PutOfSession({.first = bytes,
-                .second = total,
-                .kind = TraceEventKind::kBytes,
-                .how = static_cast<uint8_t>(kind)});
-}
-
-void Tracer::PutOfSession(const RingEvent& event) {
-  const std::lock_guard<std::mutex> lock(session_mutex_);
-  writer_->Put(session_ring_, event);
+  PutOfSession(BytesEvent{.kind = kind, .bytes = bytes, .total_bytes = total});
 }
 
 }  // namespace coppice::internal

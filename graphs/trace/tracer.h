@@ -30,12 +30,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#include "coppice/graphs/call.h"
-#include "coppice/graphs/memory_usage.h"
-#include "coppice/graphs/program.h"
-#include "coppice/graphs/reason.h"
 #include "coppice/graphs/session_options.h"
 #include "coppice/graphs/trace.h"
+#include "coppice/graphs/trace_events.h"
 #include "coppice/padding/padding_policy.h"
 #include "coppice/runtime/graph.h"
 
@@ -44,14 +41,6 @@
 #include "graphs/trace/trace_writer.h"
 
 namespace coppice::internal {
-
-// An output of an earlier call that a call reads where it lies.
-struct UsedOutput {
-  uint64_t call = 0;    // Which made it.
-  int32_t input = -1;   // Index in Call::inputs; -1 for a count.
-  int32_t output = -1;  // -1 for a count.
-  int64_t offset = 0;   // Bytes of the output in front of the input.
-};
 
 class Tracer {
  public:
@@ -85,54 +74,33 @@ class Tracer {
     OutputMode outputs = OutputMode::kBorrow;
   };
   void Call(int lane, const Ran& ran) {
-    if (ran.extents.size() > RingEvent::kExtents) [[unlikely]]
+    if (ran.extents.size() > RingCall::kExtents) [[unlikely]]
       return CallOfMany(lane, ran);
-    writer_->Put(static_cast<size_t>(lane), [&ran](RingEvent& event, uint64_t ticks) {
-      Fill(ran, ticks, event);
-      for (size_t i = 0; i < ran.extents.size(); ++i)
-        event.extents[i] = Held(ran.extents[i]);
-    });
+    Put(lane, [&ran](uint64_t ticks) { return Told(ran, ticks); });
   }
-  void Record(int lane, int32_t node) { PutNode(lane, TraceEventKind::kRecord, node); }
-  void Evict(int lane, int32_t node) { PutNode(lane, TraceEventKind::kEvict, node); }
   // A recording of the bucket failed. Equal failures are defined once, while there are few.
   void Fail(int lane, int32_t bucket, const absl::Status& why);
-  void Outputs(int lane, uint64_t call, int32_t node) {
-    Put(lane,
-        {.first = static_cast<int64_t>(call), .node = node, .kind = TraceEventKind::kOutputs});
+  // Any other event of a lane.
+  template <typename Event>
+  void Put(int lane, const Event& event) {
+    writer_->Put(static_cast<size_t>(lane), event);
   }
-  void Use(int lane, uint64_t call, const UsedOutput& used) {
-    Put(lane, {.first = static_cast<int64_t>(call),
-               .second = static_cast<int64_t>(used.call),
-               .third = used.offset,
-               .bucket = used.input,
-               .node = used.output,
-               .kind = TraceEventKind::kUse});
-  }
-  void Expire(int lane, uint64_t call, uint64_t by) {
-    PutCalls(lane, TraceEventKind::kExpire, call, by);
-  }
-  void Part(int lane, uint64_t call, uint64_t output) {
-    PutCalls(lane, TraceEventKind::kPart, call, output);
-  }
-  void Release(int lane, uint64_t call) { PutCalls(lane, TraceEventKind::kRelease, call, 0); }
 
   // One kind of memory has `bytes` from here on, and all kinds have `total`. Bytes that change
   // their kind are two events. Events lie in the file in the order of these calls, so whoever
   // counts calls this before anybody else can count on.
   void Bytes(MemoryKind kind, int64_t bytes, int64_t total);
-  void Suspend() { PutOfSession({.kind = TraceEventKind::kSuspend}); }
-  // As Session::Mark. Equal names are defined once, while there are few. Allocates.
+  void Suspend() { PutOfSession(SuspendEvent()); }
+  // As SessionTrace::Mark. Equal names are defined once, while there are few. Allocates.
   void Mark(std::string_view name);
-  void Resume() { PutOfSession({.kind = TraceEventKind::kResume}); }
+  void Resume() { PutOfSession(ResumeEvent()); }
   // The symbol is padded by this policy from here on.
   void Policy(int32_t program, int symbol, const PaddingPolicy& policy);
   // So many bytes lie under the static tensors of the program, and of all programs.
   void Statics(int32_t program, int64_t bytes, int64_t total) {
-    PutOfSession(
-        {.first = bytes, .second = total, .program = program, .kind = TraceEventKind::kStatics});
+    PutOfSession(StaticsEvent{.program = program, .bytes = bytes, .total_bytes = total});
   }
-  // As Session::NoteRequest.
+  // As SessionTrace::NoteRequest.
   void Request(const RequestTimes& times);
 
   absl::Status Flush() { return writer_->Flush(); }
@@ -150,20 +118,21 @@ class Tracer {
     return static_cast<uint32_t>(
         std::clamp<uint64_t>(ticks, 1, std::numeric_limits<uint32_t>::max()));
   }
-  // All but the extents.
-  static void Fill(const Ran& ran, uint64_t ticks, RingEvent& event) {
-    event.ticks = ticks;
-    event.first = static_cast<int64_t>(ran.call);
-    event.second = ran.real_elements;
-    event.third = ran.padded_elements;
-    event.bucket = ran.bucket;
-    event.node = ran.node;
-    event.program = ran.program;
-    event.kind = TraceEventKind::kCall;
-    event.how = RingEvent::How(ran.kind, ran.outputs);
-    event.why = static_cast<uint8_t>(ran.reason);
-    event.extent_count = static_cast<uint8_t>(ran.extents.size());
-    event.host_ticks = ran.began == 0 ? 0 : HeldTicks(ticks - ran.began);
+  // With the first extents.
+  static RingCall Told(const Ran& ran, uint64_t ticks) {
+    RingCall call{.path = ran.kind,
+                  .reason = ran.reason,
+                  .outputs = ran.outputs,
+                  .bucket = ran.bucket,
+                  .node = ran.node,
+                  .program = ran.program,
+                  .call = static_cast<int64_t>(ran.call),
+                  .real_elements = ran.real_elements,
+                  .padded_elements = ran.padded_elements,
+                  .host_ticks = ran.began == 0 ? 0 : HeldTicks(ticks - ran.began)};
+    for (size_t i = 0; i < std::min(ran.extents.size(), RingCall::kExtents); ++i)
+      call.extents[i] = Held(ran.extents[i]);
+    return call;
   }
   // A call of more symbols than an event has room for.
   void CallOfMany(int lane, const Ran& ran);
@@ -174,15 +143,11 @@ class Tracer {
                    const std::string& text,
                    std::map<std::string, int32_t>& known,
                    int32_t& count);
-  void Put(int lane, const RingEvent& event) { writer_->Put(static_cast<size_t>(lane), event); }
-  void PutNode(int lane, TraceEventKind kind, int32_t node) {
-    Put(lane, {.node = node, .kind = kind});
+  template <typename Event>
+  void PutOfSession(const Event& event) {
+    const std::lock_guard<std::mutex> lock(session_mutex_);
+    writer_->Put(session_ring_, event);
   }
-  void PutCalls(int lane, TraceEventKind kind, uint64_t call, uint64_t other) {
-    Put(lane,
-        {.first = static_cast<int64_t>(call), .second = static_cast<int64_t>(other), .kind = kind});
-  }
-  void PutOfSession(const RingEvent& event);
 
   const std::unique_ptr<TraceWriter> writer_;
   const size_t session_ring_;

@@ -1,15 +1,15 @@
 // The arena: one reserved virtual range, cut into windows, each backed from its start.
 //
-// Virtual addresses are free, so every window is as large as it could ever need to be; physical
-// memory is mapped only up to the highest offset in use. Addresses never move, which is what lets
-// recorded graphs survive growth.
+// Virtual addresses cost nothing, so every window is as large as it could ever need to be; physical
+// memory is mapped only up to the highest offset in use. Addresses never move, so recorded graphs
+// stay valid when a window grows.
 //
 //   reservation  |------- window 0 -------|------- window 1 -------| ...
 //   physical     |#### ## |               |###|
 //                 64M 6M   (handles of at most Options::handle_bytes, the last one exact)
 //
-// Units: bytes. Threads: one at a time per arena. A capture that the application has open is left
-// alone; growth never waits for the device.
+// Units: bytes. Threads: one at a time per arena. Methods do not break a capture that the
+// application has open; growth never waits for the device.
 
 #pragma once
 
@@ -45,29 +45,28 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // Maps physical memory so that at least `bytes` from the start of `window` are usable. Does
-  // nothing, and makes no driver call, if that is so already. All or nothing: on failure the window
-  // is as before.
+  // Maps physical memory so that at least `bytes` from the start of `window` are usable. If they
+  // already are, it makes no driver call. On failure the window is as before.
   //
   // Errors: kOutOfRange          bytes exceed window_bytes();
   //         kResourceExhausted   the device has no memory left.
-  // Cost: one create, unless a spare handle fits, and one map per handle, one set-access for all.
+  // Cost: per handle, one map and one create (unless a spare handle fits); one set-access for all.
   absl::Status Grow(int window, int64_t bytes);
 
   // Unmaps the handles that lie wholly above `bytes`, from the top down, and keeps them for the
   // next Grow of any window. Returns the bytes unmapped. Requires: nothing in flight uses them.
-  // Errors: the driver's; what was unmapped before stays so, and the handle at fault is usable no
-  // longer, though it may take the next Grow, Trim or the arena's end to release it. Allocates no
-  // host memory.
+  // Errors: the driver's. After an error, handles unmapped before stay unmapped; the handle that
+  // failed can no longer be used, and the next Grow or Trim, or the arena's end, releases it.
+  // Allocates no host memory.
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
-  int64_t TrimmableBytes(int window, int64_t bytes) const;  // What that would unmap.
+  int64_t TrimmableBytes(int window, int64_t bytes) const;  // What Trim would unmap.
 
   // Releases the handles that Trim kept. Errors: the driver's; what was released stays released.
   absl::Status ReleaseSpares();
   int64_t spare_bytes() const { return spare_bytes_; }  // Of handles that Trim kept.
 
-  // Bytes by which Grow to `bytes` would lengthen the window; of these, what it would have to
-  // create because no spare handle fits.
+  // MissingBytes: by how many bytes Grow to `bytes` would lengthen the window. CreatedBytes: how
+  // many of these it would have to create because no spare handle fits.
   int64_t MissingBytes(int window, int64_t bytes) const;
   int64_t CreatedBytes(int window, int64_t bytes) const;
 
@@ -84,18 +83,19 @@ class Arena {
   struct Window {
     std::vector<Handle> handles;     // In address order, without gaps from the window's start.
     int64_t mapped_bytes = 0;        // Sum of the handles.
-    std::optional<Handle> doubtful;  // Next above them; its unmapping failed, or perhaps did not.
+    std::optional<Handle> doubtful;  // The handle above them, whose unmapping failed or may have
+                                     // failed.
   };
 
   Arena(const Driver& driver, CuDevice device) : driver_(driver), device_(device) {}
 
-  // A handle of at most `bytes`: a spare one, the largest, or one made.
+  // A handle of at most `bytes`: the largest spare one that fits, or a new one.
   absl::StatusOr<Handle> TakeHandle(int64_t bytes);
-  // Maps handles one after another from `address` on. What succeeded before an error is in
-  // `handles`.
+  // Maps handles one after another from `address` on. After an error, `handles` has those that
+  // succeeded.
   absl::Status MapHandles(DeviceAddress address, int64_t bytes, std::vector<Handle>& handles);
-  // Unmaps and releases handles that lie one after another from `address` on. Whoever calls this is
-  // failing or going away already, so further errors tell nobody anything.
+  // Unmaps and releases handles that lie one after another from `address` on. It is called only
+  // after an error or at the end, so further errors are ignored.
   void ReleaseAll(DeviceAddress address, std::span<const Handle> handles);
   // Releases the doubtful handle of `window`, if there is one.
   void ReleaseDoubtful(int window);
@@ -107,7 +107,7 @@ class Arena {
   int64_t handle_bytes_ = 0;
   int64_t window_bytes_ = 0;
   std::vector<Window> windows_;
-  std::vector<Handle> spares_;  // In order of their bytes.
+  std::vector<Handle> spares_;  // Sorted by bytes.
   int64_t spare_bytes_ = 0;
   size_t handle_count_ = 0;  // Spare ones included.
 };

@@ -1,17 +1,17 @@
-// The budget: how many bytes whoever shares it has, by account, and how many all may have together.
+// The budget: how many bytes each account has, and how many all accounts may have together.
 //
-// It knows no device and no client: accounts are numbers, and whoever makes the budget says what
-// they mean. Bytes are admitted first and booked afterwards; what would pass the limit is refused,
-// which is an answer and no error, and making room is the caller's business. Who does not know
-// beforehand where bytes will go *holds* as many as it may need, which nobody else is admitted to,
-// and settles the hold once it knows.
+// It knows no device and no client: accounts are numbers, and the owner of the budget gives them a
+// meaning. Bytes are admitted first and booked afterwards. Bytes that would exceed the limit are
+// refused, which is not an error; the caller makes room. A caller that does not know yet where
+// bytes will go *holds* as many as it may need, so that no other caller gets them, and settles the
+// hold once it knows.
 //
 //   limit   |-------------------------------------------|
 //           | account 0 | account 1 | held |    room    |
 //             booked: total()
 //
-// Units: bytes. Threads: every method from any thread; one lock guards the books and is held for a
-// few additions and the hook.
+// Units: bytes. Threads: every method from any thread; one lock guards the numbers and is held for
+// a few additions and the call of `on_change`.
 
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace coppice {
 
-// Whether bytes were admitted, and how many were lacking.
+// Whether bytes were admitted, and if not, how many were missing.
 struct [[nodiscard]] Admission {
   int64_t missing = 0;  // 0: admitted.
 
@@ -31,13 +31,13 @@ struct [[nodiscard]] Admission {
   friend bool operator==(const Admission&, const Admission&) = default;
 };
 
-// The books of a budget at one moment.
+// The numbers of a budget at one moment.
 struct BudgetUsage {
   std::vector<int64_t> bytes;  // By account.
-  std::vector<int64_t> peaks;  // The most each account ever had.
+  std::vector<int64_t> peaks;  // The most that each account ever had.
   int64_t total = 0;           // Sum of `bytes`.
   int64_t total_peak = 0;
-  int64_t limit = 0;  // What the total may reach; 0: no limit.
+  int64_t limit = 0;  // The most that the total may be; 0: no limit.
 
   friend bool operator==(const BudgetUsage&, const BudgetUsage&) = default;
 };
@@ -46,15 +46,15 @@ class Budget {
  public:
   struct Options {
     int accounts = 1;   // >= 1.
-    int64_t limit = 0;  // What all accounts together may reach; 0: no limit.
-    // Hears of every change in the books, in their order: an account, its bytes and the total from
-    // here on. Called under the budget's lock, so it must call neither the budget nor who uses it;
-    // null: nobody.
+    int64_t limit = 0;  // The most that all accounts together may have; 0: no limit.
+    // Called after every change, in order, with the account, its new bytes and the new total; may
+    // be null. Called under the budget's lock, so it must not call the budget, nor anything that
+    // uses it.
     std::function<void(int account, int64_t bytes, int64_t total)> on_change{};
   };
   struct Change {
     int account = 0;
-    int64_t bytes = 0;  // Negative: the account has less.
+    int64_t bytes = 0;  // Added to the account; may be negative.
   };
 
   // Requires: options in range (checked).
@@ -62,18 +62,19 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  // Books bytes to an account, or says how many are lacking; nothing changed then. What an int64
-  // cannot count is lacking too, limit or not. Requires: an account, bytes >= 0 (checked).
+  // Books bytes to an account, or changes nothing and says how many are missing. A total that
+  // overflows an int64 is refused, too, with or without a limit. Requires: an account, bytes >= 0
+  // (checked).
   Admission Charge(int account, int64_t bytes);
   // Takes bytes off an account. Requires: it has them (checked).
   void Discharge(int account, int64_t bytes);
 
-  // Charge without an account: if admitted, no other may have these bytes until Settle. They are in
-  // no books. Requires: bytes >= 0 (checked).
+  // Charge without an account: if admitted, no other caller gets these bytes until Settle. No
+  // account or total has them. Requires: bytes >= 0 (checked).
   Admission Hold(int64_t bytes);
-  // Gives up `held` bytes that were held and makes these changes, one after another. Requires: they
-  // were held, the changes never add up to more, from the first one on, and no account falls below
-  // 0 (all checked); so whoever moves bytes takes them off first.
+  // Gives up `held` bytes that were held and makes these changes, one after another. Requires: the
+  // bytes were held, no sum of the first changes is more than `held`, and no account falls below 0
+  // (all checked). So to move bytes, first take them from one account.
   void Settle(int64_t held, std::span<const Change> changes);
 
   int64_t bytes(int account) const;

@@ -1,4 +1,4 @@
-// A plan: where each buffer of a program lies, as offsets from the start of a window.
+// A plan: an offset from the start of a window for each buffer of a program.
 //
 // A buffer is a rectangle: time across (the steps during which its bytes are needed), address up.
 // A plan gives each rectangle its height above zero so that no two overlap; the plan's height is
@@ -11,12 +11,12 @@
 //            │   a    │   c   │
 //         0  └────────┴───────┘ time
 //
-// A buffer that is the result of an operation in place begins where its operand does. Chains and
-// trees of such buffers are a group: its members begin together, may share steps, and need as much
-// at a step as the largest of them that is live.
+// The result of an in-place operation begins where its operand does. Chains and trees of such
+// buffers are a group. The members of a group have the same offset and may be live at the same
+// steps; at a step the group needs as much as its largest live member.
 //
-// The validator in this file is the oracle: it shares no code with the planner, and every plan
-// passes it before a graph uses it.
+// The validator in this file checks every plan before a graph uses it. It shares no code with the
+// planner.
 //
 // Units: bytes and steps. Threads: pure functions and plain values; no device.
 
@@ -49,7 +49,7 @@ struct Buffer {
   int64_t alignment = kBufferAlignment;       // Power of two.
   std::optional<int64_t> fixed_offset;        // Where it must lie; multiple of the alignment, >= 0.
   std::optional<size_t> in_place_with;  // Must begin where that buffer begins; may share steps.
-  bool low = false;                     // Preferably at the bottom: its bytes stay in use.
+  bool low = false;  // Placed at the bottom if possible, because its bytes stay in use.
 };
 
 struct Plan {
@@ -57,25 +57,24 @@ struct Plan {
   int64_t height = 0;            // Max of offset + bytes; 0 without buffers.
 };
 
-// What must run before what, where steps do not simply run in order: step `from` before `to`.
+// The order of steps that do not simply run one after another: step `from` runs before step `to`.
 struct StepOrder {
   int64_t step_count = 0;
   std::vector<std::pair<int64_t, int64_t>> edges;  // (from, to), both in [0, step_count).
 };
 
-// Checks that `buffers` are well formed: the ranges written at the fields, no overflow in sums, and
-// no group that is fixed at two offsets or at one that is misaligned for a member.
-// Errors: kInvalidArgument naming the first offender by index.
+// Checks that `buffers` are well formed: fields are in their ranges, no sum overflows, and no group
+// is fixed at two offsets, or at one that is misaligned for a member. Errors: kInvalidArgument
+// naming the first offender by index.
 absl::Status ValidateBuffers(std::span<const Buffer> buffers);
 
-// The most bytes live at any one step: no plan is lower. Sizes count as they are, not rounded up;
-// of a group, the largest live member.
-// Requires: well-formed buffers. Cost: O(n log n).
+// The most bytes live at any one step: no plan is lower. Sizes are not rounded up; a group counts
+// as its largest live member. Requires: well-formed buffers. Cost: O(n log n).
 int64_t MaxLiveBytes(std::span<const Buffer> buffers);
 
-// Checks a plan against the definition, without the planner's help: sizes match, offsets are
-// non-negative, aligned and as fixed, a group begins together, the height is exact, and two buffers
-// of different groups share a byte only if no step needs both.
+// Checks a plan against the definition, without the planner's help: it has an offset per buffer;
+// offsets are non-negative, aligned and as fixed; the members of a group have one offset; the
+// height is exact; two buffers of different groups share a byte only if no step needs both.
 //
 // With `order`, steps run in any order that respects its edges, and two such buffers may share a
 // byte only if every step of one comes before every step of the other along the edges (or the other
@@ -89,9 +88,9 @@ absl::Status ValidatePlan(std::span<const Buffer> buffers,
                           const Plan& plan,
                           const StepOrder* order = nullptr);
 
-// Lengthens each lifetime to the step from which on every step comes after all steps that use the
-// buffer, so that a plan that is valid for the longer lifetimes in sequence is valid for the
-// original ones under `order`. A chain lengthens nothing.
+// Lengthens each lifetime up to its join: from that step on, every step comes after all steps that
+// use the buffer. A plan that is valid for the longer lifetimes with steps in sequence is then
+// valid for the original ones under `order`. If the steps form a chain, nothing changes.
 //
 // Steps must be numbered in a topological order. Lifetimes become single intervals, from the first
 // use to the join. On an error the buffers are as before.

@@ -1,8 +1,9 @@
 // The planner: from lifetimes to offsets of small height.
 //
-// Dynamic storage allocation is NP-hard, but the buffers of real programs are kind: a few orderings
-// placed one buffer after another reach the bound on nearly every program. The planner tries them
-// in turn and stops at the first plan that is good enough; of equal plans the earliest wins.
+// Dynamic storage allocation is NP-hard, but the buffers of real programs are easy: for nearly
+// every program, one of a few orderings, placed one buffer after another, reaches the bound. The
+// planner tries these orderings in turn and stops at the first plan that is good enough; of equal
+// plans the earliest wins.
 //
 //   size          largest first                           (TFLite arXiv 2001.03288, greedy by size)
 //   contention    most live bytes around it first, then area, then lifetime
@@ -11,21 +12,22 @@
 //   weight        size x sqrt(lifetime) x contention^4, largest first
 //   steep weight  the same with contention^16
 //
-// Each buffer goes to the lowest offset free of the buffers already placed that live at the same
-// time; in breadth, to the tightest hole. Where every ordering misses the target, up to 3,000
-// buffers are searched for the lowest plan (allocator/planner/plan_search.h: canonical plans, depth
-// first). For more, a climb follows: what reaches above the target moves forward in the best order,
-// which is placed again.
+// Each buffer goes to the lowest offset that no placed buffer with an overlapping lifetime uses;
+// with `breadth`, to the tightest hole. If every ordering misses the target, the planner searches
+// for the lowest plan of up to 3,000 buffers (allocator/planner/plan_search.h: canonical plans,
+// depth first). With more buffers it climbs instead: buffers that reach above the target move
+// forward in the best ordering, which is placed again.
 //
-// Good enough is the bound with sizes rounded up to the alignment that all buffers share, below
-// which hardly any plan can be; the end of the highest fixed buffer; or
+// A plan is good enough if it is no higher than one of these: the bound, with sizes rounded up to
+// the alignment that all buffers share; the end of the highest fixed buffer;
 // PlannerOptions::height_target.
 //
-// Fixed buffers stay where they are. Low buffers are placed next, in each ordering, so that nothing
-// but what is fixed keeps them from the bottom: outputs that outlive their program leave one hole.
+// Fixed buffers stay where they are. In each ordering, low buffers are placed next, so that they
+// lie at the bottom unless fixed buffers are there. The outputs that outlive their program then lie
+// together, and leave one hole.
 //
 // Units: bytes and steps. Threads: any; no device. Deterministic: equal inputs give equal plans,
-// unless the time limit cuts in.
+// unless the time limit is reached.
 
 #pragma once
 
@@ -40,26 +42,26 @@
 namespace coppice {
 
 struct PlannerOptions {
-  // A plan no higher than this is good enough even above the bound: the window is that high
-  // already.
+  // A plan no higher than this is good enough, even above the bound, because the window is already
+  // that high.
   int64_t height_target = 0;
 
-  // Work limit of what follows the orderings where those miss the target, in placements tried. 0:
+  // Limit of placements that the search or climb may try if the orderings miss the target. 0:
   // orderings only.
   int64_t search_tries_max = 4096;
 
-  // Host time. The best plan so far is returned when it is over; the first ordering is always
-  // tried.
+  // Host time, after which the best plan so far is returned; the first ordering is always tried.
   int64_t time_limit_ns = std::numeric_limits<int64_t>::max();
 
   uint64_t seed =
-      1;  // Of the searches; equal seeds give equal plans unless the time limit cuts in.
+      1;  // Seed of the searches; equal seeds give equal plans unless the time limit is reached.
 };
 
 struct PlannerResult {
   Plan plan;
   int64_t bound = 0;        // MaxLiveBytes(buffers).
-  const char* method = "";  // What won: "size", ..., "search", "climb"; "empty" without buffers.
+  const char* method = "";  // What gave the plan: "size", ..., "search", "climb"; "empty" without
+                            // buffers.
 
   // How far the plan is above the bound: height / bound, 1 without buffers.
   double gap() const {

@@ -1,16 +1,15 @@
 // The pool: physical memory under the windows of one arena, charged to a budget.
 //
-// Windows are numbered, lie one after the other and are all of one size; what they are for is their
-// users' business. Physical memory under a window is there when it is needed: whoever uses a window
-// grows it first, and what nobody uses can be trimmed, and mapped again later at the same
-// addresses, whose contents are undefined then.
+// Windows are numbered, lie one after the other and have the same size; their users decide what
+// they are for. A user grows a window before it uses it. Physical memory that nobody uses can be
+// trimmed, and mapped again later at the same addresses, with undefined contents.
 //
 //   window     |---- 0 ----|---- 1 ----|---- 2 ----|
 //   physical   |####       |           |########   |     + spare handles, that no window has mapped
 //   charged to  accounts[0] accounts[1] accounts[2]        spare_account
 //
-// Trimmed memory stays with the device's driver as spare handles, which the next growth takes; they
-// count, and go before anything is refused.
+// Trimmed memory is kept as spare handles, which the next growth takes. Spare handles are charged,
+// too, and are released before anything is refused.
 //
 // Units: bytes. Threads: every method from any thread; one lock guards the windows and is held
 // while memory is mapped. Nothing here waits for the device.
@@ -39,8 +38,8 @@ struct AddressSpan {
   DeviceAddress start = 0;
   DeviceAddress size = 0;  // Bytes.
 
-  // True if [address, address + bytes) shares a byte with it; an empty range shares none.
-  // Cost: three instructions or four, so that it can be asked of every input of every call.
+  // True if [address, address + bytes) shares a byte with it; an empty range shares none. Cost:
+  // three or four instructions, so it can be called for every input of every call.
   bool Meets(DeviceAddress address, int64_t bytes) const {
     if (bytes <= 0) return false;
     return address < start ? start - address < static_cast<DeviceAddress>(bytes)
@@ -51,50 +50,50 @@ struct AddressSpan {
 class Pool {
  public:
   struct Options {
-    std::vector<int> accounts;  // One per window, >= 1: to which its mapped bytes are charged.
-    int spare_account = 0;      // To which the bytes of spare handles are charged.
+    std::vector<int> accounts;  // The account of each window, to which its mapped bytes are
+                                // charged; at least one window.
+    int spare_account = 0;      // The account of spare handles.
     int64_t window_bytes = 0;   // Virtual size of every window; 0: the device's total memory.
   };
 
-  // `driver` and `budget` must outlive the pool. Maps nothing.
-  // Errors: kInvalidArgument no window, or an account that the budget has not; as Arena::Create.
+  // `driver` and `budget` must outlive the pool. Maps nothing. Errors: kInvalidArgument there is no
+  // window, or the budget lacks an account; as Arena::Create.
   static absl::StatusOr<std::unique_ptr<Pool>> Create(const Driver& driver,
                                                       CuDevice device,
                                                       Budget& budget,
                                                       Options options);
-  // Releases everything. Requires: no work that uses the pool is in flight. The books keep what the
-  // pool had last.
+  // Releases everything. Requires: no work that uses the pool is in flight. The budget keeps the
+  // last charges of the pool.
   ~Pool() = default;
 
-  // Makes [0, bytes) of a window usable. No driver call if it is so already. Refused if the budget
-  // lacks room for what must be created, though spare handles were released; what was mapped and
-  // charged is as before then, and after an error.
-  // Requires: a window (checked); not during a capture of the calling thread. Errors: as
-  // Arena::Grow; the driver's for spare handles.
+  // Makes [0, bytes) of a window usable. If it already is, makes no driver call. Refused if the
+  // budget lacks room for what must be created, even after spare handles are released. After a
+  // refusal or an error, what is mapped and charged is as before. Requires: a window (checked); not
+  // during a capture of the calling thread. Errors: as Arena::Grow; the driver's for spare handles.
   absl::StatusOr<Admission> Grow(int window, int64_t bytes);
 
-  // Takes physical memory from a window above its first `bytes` bytes, in whole handles: it becomes
-  // spare. Requires: a window (checked); no work in flight uses it. Returns the bytes taken.
-  // Errors: as Arena::Trim.
+  // Takes physical memory from a window above its first `bytes` bytes, in whole handles, which
+  // become spare. Returns the bytes taken. Requires: a window (checked); no work in flight uses
+  // them. Errors: as Arena::Trim.
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
-  int64_t TrimmableBytes(int window, int64_t bytes) const;  // What that would take.
+  int64_t TrimmableBytes(int window, int64_t bytes) const;  // What Trim would take.
 
   // Gives spare handles back to the device. Errors: the driver's; what was released stays so.
   absl::Status ReleaseSpares();
 
-  // Budget::Charge for bytes that the pool does not map, with spare handles released before it is
-  // refused; Budget::Discharge takes them off. Requires: an account of the budget that is neither
-  // that of a window nor that of spare handles (checked). Errors: as ReleaseSpares.
+  // Budget::Charge for bytes that the pool does not map. Spare handles are released before it is
+  // refused. Budget::Discharge takes the bytes off. Requires: an account of the budget that is
+  // neither that of a window nor that of spare handles (checked). Errors: as ReleaseSpares.
   absl::StatusOr<Admission> Charge(int account, int64_t bytes);
 
-  // Releases all physical memory but that of `kept` windows. Requires: no work in flight uses the
-  // pool, not suspended, windows (both checked). On an error of the driver everything is mapped
-  // again, with contents undefined, and the error returned; if that fails too, the pool is
-  // suspended all the same.
+  // Releases all physical memory except that of `kept` windows. Requires: no work in flight uses
+  // the pool; it is not suspended, and `kept` are windows (both checked). After a driver error
+  // everything is mapped again, with undefined contents, and the error is returned; if that fails,
+  // too, the pool is suspended.
   absl::Status Suspend(std::span<const int> kept = {});
-  // Maps again what Suspend released, at the same addresses, with contents undefined. Requires:
-  // suspended (checked). Errors: as Grow; kResourceExhausted if the budget refuses; still suspended
-  // then, without physical memory but that of kept windows.
+  // Maps again what Suspend released, at the same addresses, with undefined contents. Requires:
+  // suspended (checked). Errors: as Grow; kResourceExhausted if the budget refuses. After an error
+  // it is still suspended, and only kept windows have physical memory.
   absl::Status Resume();
   bool suspended() const;
 

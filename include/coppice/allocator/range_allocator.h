@@ -1,8 +1,8 @@
 // Offsets in [0, capacity): allocate, free, coalesce. Touches no memory.
 //
-// The online allocator behind warm-up and eager runs, where lifetimes are not known in advance.
-// Best fit, ties to the lowest offset: what is freed is reused before the top grows, so that the
-// peak stays near the live bytes.
+// The online allocator for warm-up and eager runs, where lifetimes are not known in advance. It
+// takes the best fit, and of equal fits the lowest offset. Freed ranges are reused before the top
+// grows, so the peak stays near the live bytes.
 //
 // Units: bytes. Threads: one at a time; no device.
 
@@ -23,9 +23,9 @@ class RangeAllocator {
   // Requires: capacity >= 0; alignment a power of two (checked). Every size is rounded up to it.
   RangeAllocator(int64_t capacity, int64_t alignment);
 
-  // The lowest of the tightest free ranges that hold `bytes`, or nullopt if none does: an ordinary
-  // outcome. Requires: bytes >= 1 (checked). Cost: O(log ranges); allocates, and changes nothing if
-  // that throws.
+  // The lowest of the tightest free ranges that hold `bytes`, or nullopt if none does, which is not
+  // an error. Requires: bytes >= 1 (checked). Cost: O(log ranges); allocates, and changes nothing
+  // if that throws.
   std::optional<int64_t> Allocate(int64_t bytes);
 
   // Gives a range back and joins it with its free neighbours. Requires: `offset` came from Allocate
@@ -38,9 +38,8 @@ class RangeAllocator {
   int64_t top() const;                    // End of the highest live range; 0 if none.
   int64_t peak() const { return peak_; }  // The highest top() so far.
 
-  // Recomputes every invariant: ranges tile [0, capacity), no two free ones touch,
-  // the counters are right. Errors: kInternal naming the first violation. For tests. Cost:
-  // O(ranges).
+  // For tests: checks that ranges tile [0, capacity), that no two free ones touch, and that the
+  // counters are right. Errors: kInternal naming the first violation. Cost: O(ranges).
   absl::Status Validate() const;
 
  private:

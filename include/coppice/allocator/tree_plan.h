@@ -1,18 +1,18 @@
-// Joint plans for chains and trees of programs whose traces are all known.
+// Joint plans for chains and trees of programs whose buffers and lifetimes are all known.
 //
 // A node runs after its parent, and reads outputs of its ancestors where they lie. Siblings are
-// alternatives: they never run at once, nor does one see what the other wrote. The nodes are put
-// one behind the other, depth first, into one problem of the planner. An output then lives in its
-// own node and in the descendants that it stays live for, and not while siblings run: its lifetime
-// has gaps, in which its bytes serve others.
+// alternatives: only one of them runs, and it never sees what another wrote. The nodes are put one
+// after the other, depth first, into one problem of the planner. An output lives in its own node
+// and in those descendants for which it stays live, but not in other branches. So its lifetime has
+// gaps, in which other buffers use its bytes.
 //
 //   root ─► a ─► b        time:   root   a   b   c
 //      └──► c             lifetime of an output of a:  ├───┤
 //                         of the root, one level:  ├──────┤   ├───┤
 //
-// Planning all at once pays where outputs die before the end. Where they live to the end, node
-// after node does as well without looking ahead: the live outputs as fixed buffers, the node's own
-// outputs as low ones, and PlanBuffers.
+// Planning all nodes together helps if outputs die before the end. If they live to the end,
+// planning node by node is as good: call PlanBuffers with the live outputs as fixed buffers, and
+// the node's own outputs as low ones.
 //
 // Units: bytes and steps. Threads: any; no device. Deterministic as PlanBuffers.
 
@@ -33,9 +33,9 @@ namespace coppice {
 struct TreeOutput {
   static constexpr int kToTheEnd = std::numeric_limits<int>::max();
 
-  size_t buffer = 0;       // Index into its node's buffers; lives at least to the node's end.
+  size_t buffer = 0;       // Index into its node's buffers; it lives at least to the node's end.
   int levels = kToTheEnd;  // Levels of descendants that it stays live for: 1 is the children; >= 0.
-  // Of a descendant at the last of these levels, the step before which it dies: >= 1.
+  // In descendants of the last of these levels, the step before which it dies: >= 1.
   int64_t last_steps = std::numeric_limits<int64_t>::max();
 };
 
@@ -48,7 +48,7 @@ struct TreeNode {
 struct TreePlan {
   std::vector<Plan>
       nodes;           // One per node, offsets in the same window; heights of own buffers only.
-  int64_t height = 0;  // Of the highest node.
+  int64_t height = 0;  // Height of the highest node.
   int64_t bound = 0;   // Max over nodes of the bytes live in it, outputs of ancestors included.
 };
 
@@ -56,8 +56,7 @@ struct TreePlan {
 // Errors: kInvalidArgument  malformed buffers, a parent that is not an earlier node, an output that
 //                           is no buffer of its node, negative levels, last steps below 1, 2^63
 //                           steps or more.
-// Cost: that of PlanBuffers for all buffers, twice if the bound is missed; O(nodes * depth)
-// besides.
+// Cost: that of PlanBuffers for all buffers, twice if the bound is missed; plus O(nodes * depth).
 absl::StatusOr<TreePlan> PlanTree(std::span<const TreeNode> nodes,
                                   const PlannerOptions& options = {});
 

@@ -1,8 +1,8 @@
 // A window heap: bytes of one window of a pool, allocated and freed one by one.
 //
-// For what comes and goes with lifetimes that nobody knows in advance. The window is mapped as far
-// as the highest live byte needs, and stays so until Trim; what is freed is taken again before the
-// window grows.
+// It is for buffers whose lifetimes are not known in advance. The window is mapped up to the
+// highest live byte, and stays mapped until Trim. Freed bytes are used again before the window
+// grows.
 //
 //   window   |## ###  #      |                         |
 //             0        top()  mapped                    window_bytes()
@@ -23,7 +23,7 @@
 
 namespace coppice {
 
-// An address, or how many bytes the budget lacks for it.
+// An address, or the number of bytes that the budget lacks.
 struct [[nodiscard]] Grant {
   DeviceAddress address = 0;
   int64_t missing = 0;  // 0: granted.
@@ -33,13 +33,13 @@ struct [[nodiscard]] Grant {
 
 class WindowHeap {
  public:
-  // Takes the window for itself. Requires: a window of the pool (checked), which outlives the heap.
+  // Takes over the window. Requires: a window of the pool (checked); the pool outlives the heap.
   WindowHeap(Pool& pool, int window);
   WindowHeap(const WindowHeap&) = delete;
   WindowHeap& operator=(const WindowHeap&) = delete;
 
-  // Allocates, mapping more of the window if needed. Sizes are rounded up to kBufferAlignment, at
-  // which addresses lie. Refused if the budget refuses the growth.
+  // Allocates, mapping more of the window if needed. Sizes are rounded up to multiples of
+  // kBufferAlignment, and addresses are such multiples. Refused if the budget refuses the growth.
   // Requires: bytes >= 1 (checked); not during a capture of the calling thread. Errors:
   // kResourceExhausted if the window or the device has no room. Nothing changed unless granted.
   // Cost: O(log ranges) if nothing is mapped; allocates host memory.

@@ -1,7 +1,7 @@
 // Checks for programmer errors: a failed check prints where and why, then aborts.
 //
-// A check guards what the caller promised in a contract. Anything that the world can get wrong (a
-// driver, a file, an option) is an absl::Status instead; see status.h.
+// A check guards what the caller promised in a contract. What can go wrong without a programmer
+// error (a driver, a file, an option) gives an absl::Status instead; see status.h.
 //
 // Threads: any.
 
@@ -19,14 +19,14 @@ namespace coppice::internal {
 
 }  // namespace coppice::internal
 
-// Aborts with file, line and `message` unless `condition` holds. On in every build.
+// Aborts with file, line and `message` unless `condition` holds. Every build has it.
 #define COPPICE_CHECK(condition, message)                                            \
   do {                                                                               \
     if (!(condition)) [[unlikely]]                                                   \
       ::coppice::internal::CheckFailed(__FILE__, __LINE__, #condition ": " message); \
   } while (false)
 
-// COPPICE_CHECK where the check costs more than a compare; compiled out with NDEBUG.
+// The same for checks that cost more than a compare; compiled out with NDEBUG.
 #ifdef NDEBUG
 #define COPPICE_DCHECK(condition, message) ((void)0)
 #else

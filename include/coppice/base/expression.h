@@ -2,7 +2,7 @@
 //
 //   or
 //   and                      each line binds tighter than the one above it
-//   not x                    these give 0 or 1, and take what is not 0 for true
+//   not x                    these give 0 or 1; every value but 0 is true
 //   == != < <= > >=          0 or 1; they do not chain: write a < b and b < c
 //   + -
 //   * // %                   // rounds down, and % has the sign of its right side
@@ -14,11 +14,12 @@
 // Operators of one line go from left to right. Integers are decimal, at most 2^63 - 1. Names are
 // letters, digits and `_`, and do not start with a digit. There are no floats.
 //
-// Arithmetic that an int64 cannot hold, or that divides by 0, has a fault in place of a value, and
-// so has what is computed from it; of two faults, the division by zero. `and`, `or` and `select`
-// go by their first operand: its fault is theirs, and what it makes irrelevant (the right side of
-// a false `and` or a true `or`, the other side of a `select`) is ignored, fault and all. So
-// `n != 0 and 8 // n == 2` never has one.
+// Arithmetic that overflows an int64, or that divides by 0, has a fault in place of a value.
+// Whatever is computed from it has the fault, too; of two faults, division by zero wins. `and`,
+// `or` and `select` look at their first operand first. If it has a fault, they have the same. If it
+// makes another operand irrelevant (the right side of a false `and` or a true `or`, the other side
+// of a `select`), that operand and its fault are ignored. So `n != 0 and 8 // n == 2` never has a
+// fault.
 //
 // Units: values are plain int64; their names say what they count. Threads: immutable once parsed;
 // every const method may be called from any thread.
@@ -36,19 +37,19 @@
 
 namespace coppice {
 
-// Why arithmetic has no value; the greater one wins.
+// Why arithmetic has no value. Of two faults the greater enumerator wins.
 enum class ArithmeticFault : uint8_t { kNone, kOverflow, kDivisionByZero };
 
 // What people read: "none", "overflow", "division by zero".
 const char* NameOf(ArithmeticFault fault);
 
-// The outcome of arithmetic. Without default values, so that an array of them costs nothing.
+// The outcome of arithmetic. It has no default values, so that an array of them costs nothing.
 struct Computed {
   int64_t value;  // 0 if there is a fault.
   ArithmeticFault fault;
 
   bool ok() const { return fault == ArithmeticFault::kNone; }
-  bool is_true() const { return ok() && value != 0; }  // Not if there is a fault.
+  bool is_true() const { return ok() && value != 0; }  // False if there is a fault.
   friend bool operator==(const Computed&, const Computed&) = default;
 };
 
@@ -75,8 +76,8 @@ enum class Operator : uint8_t {
   kSelect,
 };
 
-// One step of the flat form, in which step i fills slot i from slots before it. A step of one
-// operand names it in all three places, one of two the second one twice.
+// One step of the flat form, in which step i fills slot i from earlier slots. A step with one
+// operand repeats it in all three places; a step with two repeats the second.
 struct Operation {
   Operator op = Operator::kConstant;
   std::array<int16_t, 3> operands{};  // Slots; unused by constants and names.
@@ -85,10 +86,10 @@ struct Operation {
   bool is_leaf() const { return op == Operator::kConstant || op == Operator::kName; }
 };
 
-// Fills slots [first, operations.size()). For programs joined from several expressions; one alone
-// has Evaluate. Requires: slots before `first` are filled, `slots` holds operations.size() of them,
-// and `values` all that names refer to (the last two checked). Cost: O(operations); does not
-// allocate.
+// Fills slots [first, operations.size()). It is for programs joined from several expressions; for a
+// single expression use Evaluate. Requires: slots before `first` are filled, `slots` holds
+// operations.size() slots, and `values` holds every value that a name refers to (the last two
+// checked). Cost: O(operations); does not allocate.
 void Compute(std::span<const Operation> operations,
              size_t first,
              std::span<const int64_t> values,
@@ -99,12 +100,12 @@ bool IsExpressionName(const std::string& name);
 
 class Expression {
  public:
-  static constexpr int kTextMax = 1024;  // Characters of a text; its operations are never more.
+  static constexpr int kTextMax = 1024;  // Characters of a text; it never has more operations.
   static constexpr int kDepthMax = 32;   // Parentheses, calls, `not` and `-` inside each other.
 
-  // Reads all of `text`; names[i] is what the text calls values[i]. Errors, each with the text, the
-  // column (from 1) and what was expected there: kInvalidArgument for text that is no expression,
-  // or uses a name that is not in `names`, or is there twice; kOutOfRange beyond the limits above.
+  // Parses all of `text`; names[i] is what the text calls values[i]. Errors: kInvalidArgument the
+  // text is no expression, or uses a name that `names` lacks or has twice; kOutOfRange it is beyond
+  // the limits above. Each error has the text, the column (from 1) and what was expected there.
   static absl::StatusOr<Expression> Parse(const std::string& text,
                                           std::span<const std::string> names);
 
@@ -112,8 +113,8 @@ class Expression {
   // Cost: O(operations); does not allocate.
   Computed Evaluate(std::span<const int64_t> values) const;
 
-  // The names that occur, each once, with their values and the fault if there is one: "n = 12,
-  // m = 3", "n = 0 (division by zero)"; empty if there is nothing to say. Requires: as many names
+  // Each name that occurs, once, with its value, and the fault if there is one: "n = 12, m = 3", "n
+  // = 0 (division by zero)"; empty if no name occurs and there is no fault. Requires: as many names
   // and values as there were names (checked). Cost: allocates.
   std::string Describe(std::span<const std::string> names, std::span<const int64_t> values) const;
 

@@ -1,4 +1,4 @@
-// What a copied input holds beyond its real extents.
+// What padding holds: the elements of a copied input beyond its real extents.
 //
 // Threads: plain values.
 
@@ -12,9 +12,10 @@ namespace coppice {
 enum class FillKind : uint8_t {
   kZero,        // 0 in the input's dtype.
   kValue,       // A number, converted to the input's dtype.
-  kSentinel,    // All bits set: -1 in signed integers, NaN in floats; no kernel takes it for data.
+  kSentinel,    // All bits set: -1 in signed integers, NaN in floats. No kernel takes it for data.
   kRepeatLast,  // The last real element along each axis.
-  kUndefined,   // What was there, which may be any bits: no symbol of the input may claim less.
+  kUndefined,   // Any bits: nothing is written. Every padded symbol of the input must claim that
+                // any bits may lie there.
 };
 inline constexpr int kFillKindCount = 5;
 
@@ -33,6 +34,20 @@ constexpr const char* NameOf(FillKind kind) {
       return "undefined";
   }
   return "?";
+}
+
+// Whether each element is the same number, whatever the input holds.
+constexpr bool IsConstant(FillKind kind) {
+  switch (kind) {
+    case FillKind::kZero:
+    case FillKind::kValue:
+    case FillKind::kSentinel:
+      return true;
+    case FillKind::kRepeatLast:
+    case FillKind::kUndefined:
+      return false;
+  }
+  return false;
 }
 
 // What padding holds, in C++, in C, in Python and in packages.

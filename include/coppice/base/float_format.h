@@ -1,4 +1,4 @@
-// Where the fields of a dtype's floats lie, and what number their bits are.
+// The bit fields of a float dtype, and the number that a bit pattern stands for.
 //
 //   sign | exponent | mantissa      the highest bit first; a complex number has two such parts
 //
@@ -16,8 +16,8 @@ namespace coppice {
 struct FloatFormat {
   int exponent_bits;
   int mantissa_bits;
-  uint64_t overflow;  // What lies above the largest finite number: infinity, if there is one.
-  uint64_t nan;       // What stands for no number; a quiet one.
+  uint64_t overflow;  // The pattern above the largest finite number: infinity, if there is one.
+  uint64_t nan;       // A quiet NaN.
 
   constexpr int sign_bit() const { return exponent_bits + mantissa_bits; }
   constexpr int bias() const { return (1 << (exponent_bits - 1)) - 1; }
@@ -29,7 +29,7 @@ struct FloatFormat {
   // The format of a float, or of each part of a complex number; nothing for other dtypes.
   static constexpr std::optional<FloatFormat> Of(DType dtype);
 
-  // The number that `bits` are, of which those above the sign are 0. Exact.
+  // The number that `bits` stand for. Exact. Requires: the bits above the sign are 0.
   double NumberOf(uint64_t bits) const;
 };
 
@@ -47,7 +47,8 @@ constexpr std::optional<FloatFormat> FloatFormat::Of(DType dtype) {
     case DType::kFloat8E5M2:
       return Ieee(5, 2);
     case DType::kFloat8E4M3:
-      // Its last exponent holds numbers, and all ones are NaN (OCP 8-bit floating point, 1.0).
+      // Its largest exponent holds numbers, too; only all ones are NaN (OCP 8-bit floating point,
+      // 1.0).
       return FloatFormat{4, 3, 0x7F, 0x7F};
     default:
       return std::nullopt;

@@ -1,4 +1,5 @@
-// Failures as values: makers of absl::Status from fmt formats, and the two propagation macros.
+// Errors as values: functions that make an absl::Status from an fmt format, and the two macros that
+// propagate one.
 //
 // A message reads `Where: what, with numbers and units; what to do.` The codes mean:
 //
@@ -58,7 +59,8 @@ inline std::string MessageOf(const absl::Status& status) {
     if (absl::Status coppice_failed = (expression); !coppice_failed.ok()) return coppice_failed; \
   } while (false)
 
-// Moves the value of `expression`, an absl::StatusOr, into `declaration`, or returns its status.
+// Moves the value of `expression`, an absl::StatusOr, into `declaration`; if it has none, returns
+// its status.
 #define COPPICE_ASSIGN_OR_RETURN(declaration, expression)                                        \
   COPPICE_INTERNAL_ASSIGN_OR_RETURN(COPPICE_INTERNAL_CONCAT(coppice_or_, __LINE__), declaration, \
                                     expression)

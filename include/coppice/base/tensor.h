@@ -1,7 +1,7 @@
-// A tensor as a call sees it: where it is, what its elements are, how it is laid out.
+// A tensor as a call sees it: its address, dtype, sizes and strides.
 //
-// A Tensor never owns its bytes and never allocates: sizes and strides sit inline, so that a call
-// can be described, compared and copied on the replay path at no cost.
+// A Tensor never owns its bytes and never allocates. Sizes and strides are stored inline, so that
+// the replay path describes, compares and copies a call without allocating.
 //
 // Units: sizes and strides count elements, never bytes. Threads: plain values.
 
@@ -19,8 +19,8 @@ namespace coppice {
 
 inline constexpr int kRankMax = 8;  // Dimensions of a tensor, at most.
 
-// What DLPack and PyTorch can name, sub-byte types aside. kFloat8E4M3 is the one without infinities
-// (PyTorch's float8_e4m3fn); kComplex64 is two f32, the real part first.
+// The types that DLPack and PyTorch name, except those smaller than a byte. kFloat8E4M3 has no
+// infinities (PyTorch's float8_e4m3fn); kComplex64 is two f32, the real part first.
 enum class DType : uint8_t {
   kFloat32,
   kFloat16,
@@ -67,13 +67,13 @@ inline constexpr std::array<DTypeFacts, 16> kDTypeFacts = {{
 
 }  // namespace internal
 
-// Bytes of one element; 0 for what is no DType.
+// Bytes of one element; 0 if `dtype` is not an enumerator.
 constexpr int64_t SizeOf(DType dtype) {
   const auto index = static_cast<size_t>(dtype);
   return index < internal::kDTypeFacts.size() ? internal::kDTypeFacts[index].bytes : 0;
 }
 
-// The name people write, such as "f32", "bf16", "i64", "bool"; "?" for what is no DType.
+// Its name, such as "f32", "bf16", "i64", "bool"; "?" if `dtype` is not an enumerator.
 constexpr const char* NameOf(DType dtype) {
   const auto index = static_cast<size_t>(dtype);
   return index < internal::kDTypeFacts.size() ? internal::kDTypeFacts[index].name : "?";
@@ -84,9 +84,9 @@ struct Tensor {
   DType dtype = DType::kFloat32;
   int8_t rank = 0;                          // In [0, kRankMax].
   std::array<int64_t, kRankMax> sizes{};    // Elements; >= 0. Entries from `rank` on are 0.
-  std::array<int64_t, kRankMax> strides{};  // Elements; 0 repeats one element. Same.
-  uint64_t made_by = 0;  // Number of the call whose output it is, so that a stale one is told from
-                         // what lies there since; 0: not an output, or not known.
+  std::array<int64_t, kRankMax> strides{};  // Elements; 0 repeats one element. As `sizes`.
+  uint64_t made_by = 0;  // Number of the call whose output it is, by which a stale output is
+                         // recognised; 0: not an output, or not known.
 
   // A row-major tensor without gaps. Requires: 0 <= dims.size() <= kRankMax, dims >= 0 (checked).
   static constexpr Tensor Dense(DeviceAddress data, DType dtype, std::span<const int64_t> dims) {
@@ -114,8 +114,8 @@ struct Tensor {
     return count;
   }
 
-  // Elements from the first to behind the last in memory; 0 if there is none. Requires: no negative
-  // stride, and a span that an int64 holds.
+  // Elements in memory from the first to the last, both included; 0 if it has none. Requires: no
+  // negative stride, and a span that fits an int64.
   constexpr int64_t span() const {
     int64_t last = 0;
     for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
@@ -125,15 +125,15 @@ struct Tensor {
     return last + 1;
   }
 
-  // Whether its strides keep all elements apart: each steps over what those of smaller strides
-  // reach. Says no to some odd views that do as well. Requires: as span().
+  // Whether no two elements overlap because each stride exceeds what the smaller strides reach.
+  // False also for some unusual views whose elements do not overlap. Requires: as span().
   constexpr bool keeps_apart() const {
     for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
       if (sizes[axis] == 0) return true;
     }
     for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
       if (sizes[axis] == 1) continue;
-      int64_t reach = 0;  // Of the axes that step less far, or as far and come later.
+      int64_t reach = 0;  // Of axes with a smaller stride, or the same stride and a later place.
       for (size_t other = 0; other < static_cast<size_t>(rank); ++other) {
         const bool inner =
             strides[other] < strides[axis] || (strides[other] == strides[axis] && other > axis);
@@ -144,7 +144,7 @@ struct Tensor {
     return true;
   }
 
-  // Whether both are the same view of the same memory, whichever call made it.
+  // Whether both are the same view of the same memory; `made_by` is not compared.
   friend constexpr bool operator==(const Tensor& a, const Tensor& b) {
     return a.data == b.data && a.dtype == b.dtype && a.rank == b.rank && a.sizes == b.sizes &&
            a.strides == b.strides;

@@ -1,5 +1,5 @@
-// Tables as text, which people read and programs write: comment lines that begin with '#', a line
-// of column names, then rows; fields are separated by tabs.
+// Tables as text: comment lines that begin with '#', a line of column names, then rows. Fields are
+// separated by tabs.
 //
 // Threads: functions only.
 
@@ -13,13 +13,13 @@
 namespace coppice {
 
 struct TsvRow {
-  int line = 0;  // In the text, from 1 on.
+  int line = 0;  // Line number in the text, from 1.
   std::vector<std::string_view> fields;
 };
 
-// The rows of `text`, whose columns have to be `columns`, separated by tabs. `name` is what
-// messages call the table. The rows point into `text`. Errors: kInvalidArgument with name and line:
-// other columns, or a row without as many fields.
+// The rows of `text`. Its columns must be `columns`, which are separated by tabs. `name` is what
+// messages call the table. The rows point into `text`. Errors: kInvalidArgument, with name and
+// line: other columns, or a row with another number of fields.
 absl::StatusOr<std::vector<TsvRow>> ParseTsv(std::string_view text,
                                              std::string_view name,
                                              std::string_view columns);

@@ -1,4 +1,4 @@
-// Text from outside, sequence by sequence, before it goes into a file that has to be UTF-8.
+// Checks text from outside, sequence by sequence, before it goes into a file that must be UTF-8.
 //
 // Threads: pure functions.
 
@@ -9,8 +9,8 @@
 
 namespace coppice {
 
-// The bytes, 1 to 4, of the well-formed UTF-8 sequence that `text` begins with; 0 if it begins with
-// none or is empty.
+// The number of bytes, 1 to 4, of the well-formed UTF-8 sequence at the start of `text`; 0 if there
+// is none.
 size_t Utf8SequenceLength(std::string_view text);
 
 }  // namespace coppice

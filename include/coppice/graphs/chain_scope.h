@@ -1,4 +1,5 @@
-// A chain: calls of a lane that build on each other, whether they read each other's outputs or not.
+// A chain: calls of a lane whose outputs stay valid together, whether they read each other's
+// outputs or not.
 //
 // Threads: a scope belongs to one thread at a time.
 
@@ -12,8 +13,9 @@ namespace internal {
 class Lane;
 }  // namespace internal
 
-// While it lives, calls on its lane are children of those before it in the scope: their graphs
-// leave all leased outputs of the chain alone. The first is a root. Ends before its session.
+// While it lives, each call on its lane is a child of the calls before it in the scope: its graph
+// does not write over leased outputs of the chain. The first call is a root. The scope must end
+// before its session.
 class [[nodiscard]] ChainScope {
  public:
   ChainScope(ChainScope&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {}

@@ -1,10 +1,10 @@
-// Outputs that have left their session: what Lease::Detach makes of a lease.
+// Outputs that have left their session: the result of Lease::Detach.
 //
-// Each output was copied into memory that this object owns, which is in no budget, or lies in the
-// caller's own buffer (OutputMode::kWriteInto), which has moved to him already and is not copied.
+// Each output was copied into memory that this object owns and no budget counts. An output that
+// lies in the caller's own buffer (OutputMode::kWriteInto) is not copied.
 //
-// Units: elements. Threads: one at a time. Lifetime: may outlive the session and the stream, not
-// the context.
+// Units: elements. Threads: one at a time. Lifetime: may outlive the session and the stream, but
+// not the context.
 
 #pragma once
 
@@ -19,46 +19,46 @@
 
 namespace coppice {
 
-// Where copies go, if not to memory of cuMemAlloc. Neither may call the session, whose lane is
-// locked while `allocate` runs.
+// Functions that replace cuMemAlloc for the copies. They must not call the session, because its
+// lane is locked while `allocate` runs.
 struct DetachMemory {
   // Returns an address that is a multiple of kBufferAlignment. Its error is Detach's.
   std::function<absl::StatusOr<DeviceAddress>(int64_t bytes)> allocate;
-  // Called once, when the copies have been made, by whoever ends the outputs.
+  // Called once, after the copies are made, on the thread that destroys the outputs.
   std::function<void(DeviceAddress address, int64_t bytes)> free;
 };
 
 namespace internal {
-struct DetachedMemory;  // What was copied, and when that has been done.
+struct DetachedMemory;  // What was copied, and when the copies are complete.
 }  // namespace internal
 
 class [[nodiscard]] DetachedOutputs {
  public:
-  // How an output came here.
+  // How an output left the session.
   enum class Way : uint8_t {
-    kCopied,  // Into memory of this object's own.
-    kMoved,   // Not at all: it lies in Call::targets, whose bytes are the caller's.
+    kCopied,  // Copied into memory of this object.
+    kMoved,   // Not copied: it lies in the caller's Call::targets.
   };
   struct Output {
     Tensor tensor;
     Way way = Way::kCopied;
   };
 
-  // Made by Lease::Detach, of a lease or of the part of output `part`. `memory` may be null.
+  // Made by Lease::Detach, from a lease or from the part for output `part`. `memory` may be null.
   DetachedOutputs(std::unique_ptr<internal::DetachedMemory> memory,
                   std::vector<Output> outputs,
                   int part);
   DetachedOutputs(DetachedOutputs&& other) noexcept;
   DetachedOutputs& operator=(DetachedOutputs&& other) noexcept;
-  // Waits until the copies have been made, and frees them. Requires: the context is current; work
-  // that reads them has run.
+  // Waits until the copies are complete, and frees them. Requires: the context is current; work
+  // that reads them is complete.
   ~DetachedOutputs();
 
   int output_count() const { return static_cast<int>(outputs_.size()); }  // 0 once moved from.
 
   // Output `index` at the call's real extents, with the strides that ReadScope::output showed. Work
-  // queued behind Detach on its stream sees it. Requires: 0 <= index < output_count, and
-  // the output of the lease if that was a part (checked).
+  // queued after Detach on its stream sees it. Requires: 0 <= index < output_count, and `index` is
+  // the lease's own output if it was a part (checked).
   const Tensor& output(int index) const { return At(index).tensor; }
   Way way(int index) const { return At(index).way; }
 

@@ -4,9 +4,9 @@
 //   x:0                axis 0 of the input x
 //   x:0,kv*:1          and axis 1 of every input whose name starts with kv
 //
-// Entries are separated by commas, and spaces around one do not count. The axis follows an entry's
-// last colon. In a pattern, which must match a whole name, `*` stands for any characters, also
-// none, and every other character for itself.
+// Entries are separated by commas; spaces around an entry are ignored. The axis follows an entry's
+// last colon. A pattern must match a whole name; `*` matches any number of characters, also none,
+// and every other character matches itself.
 //
 // Units: axes count from 0. Threads: plain values.
 

@@ -1,14 +1,14 @@
-// A stream of random numbers that programs share, as torch.Generator is for CUDA: a Philox4x32-10
-// key and how far its counter has come.
+// A stream of random numbers that programs share, like torch.Generator for CUDA: a Philox4x32-10
+// key and an offset into its numbers.
 //
-// A call takes its numbers when it runs and reads seed and offset from its parameter block, so a
-// recorded graph draws other numbers with every replay. Two calls never draw the same ones, be they
-// of one program or of several; a call that is refused or fails before its work is all launched
-// gives back what it took, unless another has taken numbers since.
+// A call takes its numbers when it runs, and its kernels read seed and offset from the parameter
+// block, so a recorded graph draws other numbers with every replay. Two calls never draw the same
+// numbers, whether of one program or of several. A call that is refused, or fails before all its
+// work is launched, gives its numbers back, unless another call has taken numbers since.
 //
-// Units: an offset counts 32-bit numbers. Every call advances it by a multiple of four, one round
-// of Philox, as PyTorch does (CUDAGeneratorImpl). Threads: any; calls that overlap take theirs in
-// some order. SetState and Seed while no call under way draws from it.
+// Units: an offset counts 32-bit numbers. Every call advances it by a multiple of four (one round
+// of Philox), as PyTorch does (CUDAGeneratorImpl). Threads: any; calls that overlap take their
+// numbers in some order. Call SetState and Seed only while no running call draws from it.
 
 #pragma once
 
@@ -24,7 +24,7 @@ class Generator {
  public:
   struct State {
     uint64_t seed = 0;
-    int64_t offset = 0;  // Numbers that are used up; a multiple of 4.
+    int64_t offset = 0;  // Numbers used so far; a multiple of 4.
     friend bool operator==(const State&, const State&) = default;
   };
 
@@ -37,15 +37,15 @@ class Generator {
   absl::Status SetState(const State& state);
   // Restarts at offset 0.
   void Seed(uint64_t seed);
-  // One that goes on from this state by itself.
+  // An independent generator with this state.
   std::unique_ptr<Generator> Clone() const;
 
-  // The state of a call that uses up so many numbers, rounded up to whole rounds. Cost: one atomic
-  // addition.
+  // Takes `numbers` numbers, rounded up to whole rounds, and returns the state before them. Cost:
+  // one atomic addition.
   State Take(int64_t numbers) {
     return {seed_.load(kRelaxed), offset_.fetch_add(RoundsOf(numbers), kRelaxed)};
   }
-  // Undoes a Take of as many numbers, if it was the last one.
+  // Undoes a Take of `numbers` numbers, if it was the last Take.
   void GiveBack(const State& taken, int64_t numbers);
 
  private:

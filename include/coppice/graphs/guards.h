@@ -1,14 +1,14 @@
 // Guards: conditions on a call's extents and scalars under which a program may run.
 //
 // A guard is an expression (coppice/base/expression.h) that holds if its value is not 0. The guards
-// of a program are compiled to one flat list of operations, in which what several guards compute is
-// computed once:
+// of a program are compiled to one flat list of operations, which computes common parts of several
+// guards once:
 //
 //   n % 8 == 0               n, 8, n % 8, 0, n % 8 == 0    5 operations
 //   n % 8 == 0 or m > n      m, n < m, or                  3 more: the left side is already there
 //
-// Guards run cheapest first, by the operations that each adds to those before it, so that the first
-// failure is found early. A caller names it:
+// Guards run cheapest first, by the operations that each adds to those before it, so that a failure
+// is found early. A caller can name the guard that failed:
 //
 //   if (const std::optional<int> guard = guards.FirstFailing(values))
 //     fmt::print("guard '{}' failed: {}\n", guards.source(*guard),
@@ -34,12 +34,12 @@
 namespace coppice {
 
 struct GuardSpec {
-  std::string text;  // An expression over the names that the program of guards is compiled with.
+  std::string text;  // An expression over the names that are given to GuardProgram::Compile.
 
   friend bool operator==(const GuardSpec&, const GuardSpec&) = default;
 };
 
-// What the extents of a symbol have in common. A default says nothing.
+// Bounds on the extents of a symbol. The defaults allow all extents.
 struct ExtentBounds {
   int64_t min = 0;          // >= 0.
   int64_t max = INT64_MAX;  // >= min.
@@ -48,8 +48,8 @@ struct ExtentBounds {
   friend bool operator==(const ExtentBounds&, const ExtentBounds&) = default;
 };
 
-// Appends `name >= min`, `name <= max` and `name % multiple_of == 0`, without those that say
-// nothing. Requires: the ranges above, and IsExpressionName(name) (checked). Cost: allocates.
+// Appends `name >= min`, `name <= max` and `name % multiple_of == 0`, except for bounds that have
+// their default. Requires: the ranges above, and IsExpressionName(name) (checked). Cost: allocates.
 void AppendBoundGuards(const std::string& name,
                        const ExtentBounds& bounds,
                        std::vector<GuardSpec>& guards);
@@ -61,12 +61,12 @@ class GuardProgram {
   // A program without guards, which every call passes.
   GuardProgram() = default;
 
-  // Joins `guards`; names[i] is what they call values[i]. Errors: those of Expression::Parse, after
-  // the number of the guard; kOutOfRange above kOperationsMax.
+  // Compiles `guards`; names[i] is what they call values[i]. Errors: those of Expression::Parse,
+  // with the number of the guard; kOutOfRange above kOperationsMax.
   static absl::StatusOr<GuardProgram> Compile(std::span<const GuardSpec> guards,
                                               std::span<const std::string> names);
 
-  // The first guard in running order that does not hold at these values, by its index in the order
+  // The first guard in running order that does not hold at these values, as its index in the list
   // given to Compile; nullopt if all hold. A guard with an arithmetic fault does not hold.
   // Requires: as many values as names, unless there are no guards (checked). Cost: O(op_count()),
   // one branch without guards; never allocates, takes no lock.
@@ -85,7 +85,7 @@ class GuardProgram {
   }
 
   int guard_count() const { return static_cast<int>(expressions_.size()); }
-  // Operations that a call which passes every guard takes.
+  // Operations for a call that passes every guard.
   int op_count() const { return static_cast<int>(operations_.size()); }
 
  private:

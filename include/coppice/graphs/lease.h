@@ -1,10 +1,10 @@
 // A lease: the right to read the outputs of one call.
 //
-// Borrowed outputs of a graph lie in the lane's window. As long as their lease is held, calls that
-// build on them (see session.h, Paths) leave them alone; any other call on the lane may write over
-// them. The lane notes which call did, so that a read that comes too late is an error and not
-// somebody else's data. Reading happens inside a scope, and a call that would write over outputs
-// under an open one is refused:
+// Borrowed outputs of a graph lie in the lane's window. While their lease is held, calls that build
+// on them (see session.h, Paths) do not write over them; any other call on the lane may. The lane
+// notes which call did, so a read that comes too late is an error and never returns another call's
+// data. Outputs are read inside a scope; a call that would write over outputs under an open scope
+// is refused:
 //
 //   COPPICE_ASSIGN_OR_RETURN(Lease lease, session->Run(call));
 //   {
@@ -12,13 +12,13 @@
 //     ... enqueue work on `stream` that reads scope.output(0) ...
 //   }
 //
-// Outputs of warm-up and eager runs, outputs that were copied out, and those written into the
-// caller's buffers have bytes of their own: they are never written over while their lease is held.
+// Outputs of warm-up and eager runs, outputs that were copied out, and outputs written into the
+// caller's buffers have their own bytes: they are never written over while their lease is held.
 //
 // Units: elements. Threads: a lease or scope belongs to one thread at a time; any thread may drop a
-// lease, at any time. Lifetime: a lease may outlive its session, but not be read any more (Detach
-// makes of it what may); a scope may not. A lease with an open scope may be moved, neither released
-// nor assigned to.
+// lease, at any time. Lifetime: a lease may outlive its session, but can then no longer be read
+// (Detach makes outputs that can); a scope may not outlive it. A lease with an open scope may be
+// moved, but neither released nor assigned to.
 
 #pragma once
 
@@ -42,7 +42,7 @@ struct OutputSpec;
 namespace internal {
 struct LeaseAccess;  // A lease's slot, for graphs/.
 struct Slot;         // What the lane and the lease know of one call's outputs.
-// The hold on it ends of a lease, or of the part of one that was split.
+// Ends the hold of a lease, or of a part of a split lease, on its slot.
 void DropLease(Slot* slot);
 void DropPart(Slot* slot, int output);
 }  // namespace internal
@@ -51,8 +51,8 @@ class ReadScope;
 
 class [[nodiscard]] Lease {
  public:
-  Lease() = default;  // Of no call: no outputs.
-  // Of a session's call. Takes over the lease's hold on the slot.
+  Lease() = default;  // The lease of no call: it has no outputs.
+  // The lease of a session's call. Takes over the hold on the slot.
   Lease(internal::Slot* slot, RunKind kind, Reason reason)
       : slot_(slot), facts_{.kind = kind, .reason = reason} {}
   Lease(Lease&& other) noexcept
@@ -64,48 +64,49 @@ class [[nodiscard]] Lease {
   RunKind kind() const { return facts_.kind; }
   Reason reason() const { return facts_.reason; }
 
-  // Outputs of the program; 0 once the lease is empty or its session gone.
+  // Outputs of the program; 0 if the lease is empty or its session is gone.
   int output_count() const;
 
   // The call's number on its lane, from 1; what messages name. 0 if the lease is empty.
   uint64_t call_number() const;
 
-  // Opens a scope for reading on `stream`. Work queued on `stream` afterwards sees the outputs; if
-  // the lane ran on another stream last, that costs four driver calls: whether either captures, one
-  // event record and one wait.
+  // Opens a scope for reading on `stream`. Work queued on `stream` afterwards sees the outputs. If
+  // the lane ran on another stream last, that takes four driver calls: two ask whether either
+  // stream captures, one records an event and one waits for it.
   //
   // Requires: the context is current, and `stream` lives until the scope ends.
   // Errors: kFailedPrecondition  a later call wrote over an output (names the output, the call that
   //                              made it and the call that wrote over it), the lease is empty,
   //                              its session gone or suspended, or its lane lent; either stream
   //                              captures, if they differ;
-  //         kInvalidArgument     the legacy stream.
+  //         kInvalidArgument     null, or the per-thread stream.
   absl::StatusOr<ReadScope> Read(CuStream stream) const;
 
-  // Splits the lease into one per output, in their order, each of which is kept, moved or dropped
-  // by itself: the lane's next calls use the bytes of an output whose part is dropped again, unless
-  // they are another's as well; of outputs that were copied out, once all are dropped. A call that
-  // writes over one output of a graph expires all parts. What an open scope shows stays until it
-  // ends, and a count until every output that it counts is dropped. This lease is empty afterwards.
-  // Errors: kFailedPrecondition  the lease is empty or a part, or its session gone. Cost:
-  // allocates.
+  // Splits the lease into parts, one per output, in their order. Each part is kept, moved or
+  // dropped by itself. Once a part is dropped, the lane's next calls may use the bytes of its
+  // output, unless another output has the same bytes. The bytes of copied-out outputs are used
+  // again only once all parts are dropped. A call that writes over one output of a graph expires
+  // all parts. What an open scope shows stays until the scope ends; a count stays until every
+  // output that it counts is dropped. This lease is empty afterwards. Errors: kFailedPrecondition
+  // the lease is empty or a part, or its session is gone. Cost: allocates.
   absl::StatusOr<std::vector<Lease>> Split();
 
-  // The output that this is the part of; -1: the lease is whole.
+  // The output that this lease is a part for; -1: the lease is whole.
   int part() const { return facts_.part; }
 
-  // Takes the outputs out of the session: copies them on `stream`, behind the call, into memory
-  // that the result owns, but for those that lie in the caller's own buffers; the result says
-  // which. The copies have the extents that ReadScope::output shows, and whatever lies between
-  // elements. Calls on the lane wait for them, on the device. Of a part, its output alone, without
-  // what counts it. The lease is empty afterwards; after an error it is as it was.
+  // Takes the outputs out of the session: copies them on `stream`, after the call, into memory that
+  // the result owns. Outputs that lie in the caller's own buffers are not copied; the result says
+  // which. The copies have the extents that ReadScope::output shows, and include what lies between
+  // elements. Later calls on the lane wait for the copies, on the device. For a part, only its
+  // output is copied, without its count. The lease is empty afterwards; after an error it is as it
+  // was.
   //
-  // The copies lie in `memory`, unless it is empty.
+  // The copies lie in memory of cuMemAlloc, or in that of `memory` if its functions are set.
   //
   // Requires: the context is current. Errors: as Read, and kFailedPrecondition whenever `stream`
-  // captures; kResourceExhausted the device has no room; kInvalidArgument the caller's memory is at
-  // no multiple of kBufferAlignment; otherwise the driver's. Cost: allocates, on the device as well
-  // if anything is copied; waits for nothing but the lane's lock.
+  // captures; kResourceExhausted the device has no room; kInvalidArgument the address of `memory`
+  // is not a multiple of kBufferAlignment; otherwise the driver's. Cost: allocates, on the device
+  // as well if anything is copied; waits only for the lane's lock.
   absl::StatusOr<DetachedOutputs> Detach(CuStream stream, DetachMemory memory = {});
 
   // Gives the outputs up early. The lease is empty afterwards. Cost: one atomic operation, three
@@ -119,11 +120,11 @@ class [[nodiscard]] Lease {
       internal::DropLease(slot);
   }
 
-  // The same, after the work queued on `stream` so far, which may still read the outputs: the
-  // lane's next use waits for it on the device. For raw pointers that were handed on; a scope does
-  // it by itself. Requires: the context is current. Errors: as Read for an empty lease, a session
-  // that is gone, the legacy stream and one that captures; the driver's. The lease is empty in
-  // every case.
+  // Gives the outputs up, but the work queued on `stream` so far may still read them: the lane's
+  // next use waits for it on the device. Use it for raw pointers that were handed on; a scope does
+  // the same by itself. The lease is empty afterwards, also after an error. Requires: the context
+  // is current. Errors: as Read, for an empty lease, a session that is gone, an invalid stream and
+  // one that captures; the driver's.
   absl::Status Release(CuStream stream);
 
  private:
@@ -139,10 +140,11 @@ class [[nodiscard]] Lease {
   Facts facts_;
 };
 
-// While it lives, the outputs keep their bytes: a call that would write over them is refused with
-// kFailedPrecondition. Ending the scope orders the lane's next use after the work queued on its
-// stream so far, on the host if the lane's stream captures by then. Requires: ends before its lease
-// and its session, and while its own stream does not capture.
+// A scope for reading. While it lives, the outputs keep their bytes: a call that would write over
+// them is refused with kFailedPrecondition. When it ends, the lane's next use is ordered after the
+// work queued on the scope's stream so far; if the lane's stream captures by then, the host waits
+// for that work. Requires: the scope ends before its lease and its session, and while its own
+// stream does not capture.
 class [[nodiscard]] ReadScope {
  public:
   ReadScope(ReadScope&& other) noexcept
@@ -150,20 +152,20 @@ class [[nodiscard]] ReadScope {
   ReadScope& operator=(ReadScope&&) = delete;
   ~ReadScope();
 
-  // Output `index` at the call's real extents, its capacity if it has a Count; strides are those of
-  // the padded tensor, or dense if the outputs were copied. Requires: 0 <= index < output_count,
-  // the output of the lease if that is a part, not moved from (all checked).
+  // Output `index` at the call's real extents; if it has a Count, at its capacity. Its strides are
+  // those of the padded tensor, or dense if the outputs were copied. Requires: 0 <= index <
+  // output_count, `index` is the lease's own output if it is a part, not moved from (all checked).
   Tensor output(int index) const;
 
-  // Where the device writes how much of output `index` there is: what Call::counts takes, so that
-  // nobody waits for it. It stays as long as the output does. At address 0 if that has no Count.
-  // Requires: as output.
+  // The tensor where the device writes the count of output `index`. Pass it in Call::counts, and
+  // the host does not wait for it. It stays as long as the output does. Its address is 0 if the
+  // output has no Count. Requires: as output.
   Tensor count(int index) const;
 
-  // Output `index` with as many elements along its count's axis as the device decided; as output if
-  // it has no Count. Requires: as output. Errors: kFailedPrecondition  the stream captures;
-  // kOutOfRange  the count is negative or over the capacity; the driver's. Cost: waits until the
-  // scope's stream has come so far; calls of the lane may run meanwhile.
+  // Output `index` with as many elements along its count's axis as the device decided; the same as
+  // output() if it has no Count. Requires: as output. Errors: kFailedPrecondition the stream
+  // captures; kOutOfRange the count is negative or over the capacity; the driver's. Cost: waits for
+  // the work queued on the scope's stream; calls of the lane may run meanwhile.
   absl::StatusOr<Tensor> ReadSized(int index) const;
 
  private:

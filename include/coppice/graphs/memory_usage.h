@@ -1,8 +1,9 @@
-// The books of a session: bytes by kind, exact, and the most there ever were.
+// The memory of a session in bytes, by kind: what it holds, and the most that it ever held.
 //
 // Every byte is in one kind; the total is the sum of the kinds. `graphs` is an estimate from a
-// table, because no driver tells what an executable graph occupies; all others are counted where
-// they are mapped or reported. Nothing is inferred from free device memory.
+// table, because no driver says how much memory an executable graph takes. All other kinds are
+// exact: they are counted where memory is mapped or reported, never inferred from free device
+// memory.
 //
 // Units: bytes. Threads: plain values.
 
@@ -16,8 +17,8 @@ namespace coppice {
 
 // What device memory is for.
 enum class MemoryKind : uint8_t {
-  kPlan,       // "nodes" by name. Mapped under the plan windows, where the nodes of a lane lie on
-               // top of each other.
+  kPlan,       // "nodes" by name. Mapped under the plan windows, where all nodes of a lane share
+               // the same bytes.
   kEager,      // Mapped under the eager windows: warm-up and eager runs, and their leases.
   kStaging,    // Mapped under the staging windows: padded inputs and parameter blocks.
   kCopyOut,    // Mapped under the copy-out windows.
@@ -26,22 +27,23 @@ enum class MemoryKind : uint8_t {
   kSpare,      // Physical handles that no window has mapped, kept for the next growth.
   kIncluded,   // Memory of graphs that the caller's captures include.
   kGraphs,     // Executable graphs, as the driver keeps them: an estimate.
-  kExternal,   // What the application said that it holds itself.
+  kExternal,   // What the application itself holds, as it reported.
 };
 inline constexpr int kMemoryKindCount = 10;
 
-// As files and reports call them: in snake case without the k, but for one that says otherwise.
+// The name in files and reports: the enumerator in snake case without its k, unless its comment
+// gives another name.
 const char* NameOf(MemoryKind kind);
 
 // What a session holds, in bytes.
 struct MemoryUsage {
   std::array<int64_t, kMemoryKindCount> bytes{};  // Held, by kind.
-  std::array<int64_t, kMemoryKindCount> peak{};   // The most of each kind there ever was.
-  int64_t total = 0;                              // Sum of `bytes`, counted by itself.
-  int64_t total_peak = 0;                         // The most there ever was of it.
-  int64_t budget = 0;                             // What the total may reach; 0: no budget.
-  int64_t height = 0;      // Highest end of any plan that a graph was recorded at, of all lanes.
-  int64_t eager_live = 0;  // Live in the eager windows.
+  std::array<int64_t, kMemoryKindCount> peak{};   // The most ever held, by kind.
+  int64_t total = 0;       // The sum over all kinds. It is counted separately.
+  int64_t total_peak = 0;  // The highest total so far.
+  int64_t budget = 0;      // The most that the total may be; 0: no budget.
+  int64_t height = 0;      // Highest end of the plan of any recorded graph, over all lanes.
+  int64_t eager_live = 0;  // Bytes in use in the eager windows.
   int64_t eager_peak = 0;  // Highest top of any eager window so far.
 
   int64_t of(MemoryKind kind) const { return bytes[static_cast<size_t>(kind)]; }

@@ -1,25 +1,26 @@
-// A session's figures as a page of text, as Prometheus and what reads its formats scrape it.
+// A session's figures as a page of text that Prometheus, and tools that read its formats, can
+// scrape.
 //
 //   # HELP coppice_runs_total Calls, by how they ran.
 //   # TYPE coppice_runs_total counter
 //   coppice_runs_total{path="replay"} 5276
 //
-// Session::MetricsText writes the page; whoever serves it is the application
-// (samples/metrics_server.cc; samples/grafana_dashboard.json draws it). The session has the figures
-// and a page has no more in it than names, labels and numbers, so that no library of metrics is
-// linked.
+// Session::MetricsText writes the page, and the application serves it (samples/metrics_server.cc;
+// samples/grafana_dashboard.json draws it). A page has only names, labels and numbers, so the
+// library links no library of metrics.
 //
-// Counters (`_total`, and the counts of histograms) never fall while the session lives, whatever
-// becomes of its graphs and programs. Labels are bounded: replays are told by bucket, of each
-// program for the kMetricsBucketsMax buckets that were recorded first, and for the
-// kMetricsProgramsMax programs that were; all others are in bucket="other" and program="other". A
-// program that is registered again under its name and variant goes on where it was.
+// Counters (`_total`, and the counts of histograms) never fall while the session lives, also when
+// graphs and programs go. The number of labels is bounded. Replays are counted per bucket, for the
+// kMetricsBucketsMax buckets of each program that were recorded first, and for the
+// kMetricsProgramsMax programs that were recorded first. All others are in bucket="other" and
+// program="other". A program that is registered again under its name and variant continues its
+// counts.
 //
-// The time of a recording is every recording's. That of a replay is one in 64's of a lane, from the
-// call of Session::Run until its graphs are launched and it is counted, because reading a clock
-// takes as long as a tenth of a replay.
+// Every recording is timed, but only one in 64 replays of a lane, because reading a clock takes as
+// long as a tenth of a replay. The time of a replay is from the call of Session::Run until its
+// graphs are launched and it is counted.
 //
-// The page is of one session; a process with several serves a page of each, or adds a label.
+// A page covers one session. A process with several serves a page for each, or adds a label.
 //
 // Units: bytes, seconds, elements where named so. Threads: plain values.
 
@@ -29,19 +30,19 @@
 
 namespace coppice {
 
-// Buckets of a program, and programs, that have labels of their own.
+// The most buckets of a program, and the most programs, that have their own labels.
 inline constexpr int kMetricsBucketsMax = 64;
 inline constexpr int kMetricsProgramsMax = 64;
 
 // How the page is written. The names, labels and numbers of the samples are the same.
 enum class MetricsFormat : uint8_t {
   kPrometheus,   // Prometheus' text format 0.0.4.
-  kOpenMetrics,  // "openmetrics" by name. OpenMetrics 1.0: with units, and an end that a page cut
-                 // short has not.
+  kOpenMetrics,  // "openmetrics" by name. OpenMetrics 1.0: with units, and a last line that shows
+                 // that the page is complete.
 };
 inline constexpr int kMetricsFormatCount = 2;
 
-// What a server's Content-Type says of such a page.
+// The Content-Type header for such a page.
 const char* ContentTypeOf(MetricsFormat format);
 
 }  // namespace coppice

@@ -1,10 +1,10 @@
-// What tests put into padding in place of its fill: as bad as a claim allows, and nothing worse.
+// What tests put into padding instead of its fill: the worst values that a claim allows.
 //
-// A program holds its claim if its live outputs are as equal as claimed to those of a run at the
-// real size, whatever the padding holds that the claim allows. No finite number of tries proves
-// that; these three refute what is wrong in practice. A NaN shows whatever computes with padding, a
-// large number what adds or compares it, noise of both signs what compares padding with padding:
-// the least of it, or differences that vanish where all of it is equal.
+// A claim is right if live outputs are as equal as claimed to those of a run at the real size,
+// whatever allowed values the padding holds. No finite number of tests proves that, but these three
+// find wrong claims in practice. A NaN shows code that computes with padding. A large number shows
+// code that adds or compares padding. Noise of both signs shows code that compares padding with
+// padding, such as its minimum, or differences that are 0 if all padding is equal.
 //
 //   contents   kNan                  kPattern           kNoise
 //   any        a NaN, the top bit    0x5A in each byte  bits that differ from element to element
@@ -22,31 +22,33 @@
 
 namespace coppice {
 
-// What poison mode writes in place of every fill that the claim lets it.
+// What is written instead of each fill, where the claim allows it.
 enum class Poison : uint8_t {
   kOff,      // The fill stays.
-  kNan,      // A quiet NaN for floats and both parts of complex numbers. Of finite ones the least;
-             // for integers and bools the top bit alone, the least signed number.
+  kNan,      // A quiet NaN for floats and both parts of complex numbers; if they must be finite,
+             // their least value. For integers and bools only the top bit is set, the least signed
+             // number.
   kPattern,  // 0x5A in every byte: a large finite float, a large positive integer.
-  kNoise,    // Another one in each element; in each call of a session, too.
+  kNoise,    // Other bits in each element, and in each call of a session.
 };
 
 // Whether padding of this dtype may hold anything but its fill.
 bool MayPoison(PaddingContents contents, DType dtype);
 
-// Bits of one element under kNan or kPattern; 0 for the others. Requires: MayPoison (checked), but
-// for kOff.
+// Bits of one element under kNan or kPattern; 0 for the others. Requires: MayPoison, except for
+// kOff (checked).
 uint64_t PoisonPattern(Poison poison,
                        DType dtype,
                        PaddingContents contents = PaddingContents::kAny);
 
-// Bits of element `index` >= 0 of a dense tensor; under kNoise drawn from `seed`, so that all who
-// ask get the same: any bits, or finite floats of either sign from 2 up to the largest there is.
+// Bits of element `index` >= 0 of a dense tensor. Under kNoise they are drawn from `seed`, and
+// equal seeds give equal bits: any bits, or finite floats of either sign from 2 up to the largest.
 // Requires: as PoisonPattern.
 uint64_t PoisonElement(
     Poison poison, DType dtype, PaddingContents contents, uint64_t seed, int64_t index);
 
-// Bits that noise has set and clear in each float, which make it large and finite; -1: none.
+// The bit that noise sets and the bit that it clears in each float, to make it large and finite;
+// -1: none.
 struct NoiseBits {
   int8_t set = -1;
   int8_t clear = -1;

@@ -1,4 +1,4 @@
-// How a call ran, and why it did not simply replay: two closed enums, counted and printed by name.
+// How a call ran, and why it did not replay: two enums, counted and printed by name.
 //
 // Threads: plain values.
 
@@ -22,18 +22,19 @@ inline constexpr int kRunKindCount = 5;
 enum class Reason : uint8_t {
   kNone,                // It replayed.
   kNewBucket,           // First calls in this bucket: warm-up, then record.
-  kStaticInputMoved,    // The bucket is recorded, but for other addresses of its static inputs.
+  kStaticInputMoved,    // The bucket is recorded, but with other addresses of its static inputs.
   kOtherLiveRegions,    // The bucket is recorded, but around other live outputs.
   kEvicted,             // The bucket was recorded and evicted.
-  kOverLargestBucket,   // An extent, or two that are padded jointly, are in no bucket.
-  kUnpaddedExtent,      // An expression of extents has no place in the bucket.
-  kGraphLimit,          // The program has as many graphs as it may.
-  kByteLimit,           // The plan, or what is staged at the bucket, has no room.
-  kCaptureInvalidated,  // Somebody broke the recording from outside; it is retried once.
-  kNotCapturable,       // The program itself cannot be recorded, or departs from its script.
+  kOverLargestBucket,   // An extent, or a pair of extents that are padded jointly, is in no bucket.
+  kUnpaddedExtent,      // An expression of extents has no value in the bucket, or a smaller one.
+  kGraphLimit,          // The program has as many graphs as its limit allows.
+  kByteLimit,           // There is no room for the plan, or for what is staged at the bucket.
+  kCaptureInvalidated,  // Other code broke the recording; it is retried once.
+  kNotCapturable,       // The program cannot be recorded, or its allocations differ from those of
+                        // the warm-up.
   kGateSaysEager,       // Measured: eager is faster in this bucket.
   kUserDisabled,        // The stance, the program or the vote of the ranks forbids graphs.
-  kPaddedTooMuch,       // A guard of a policy keeps an extent, or two, out of their bucket.
+  kPaddedTooMuch,  // A guard of a policy keeps an extent, or a pair of extents, out of its bucket.
 };
 inline constexpr int kReasonCount = 14;
 

@@ -1,19 +1,20 @@
-// Buckets that follow the traffic of a running session: what Session::Rebucket may do, and did.
+// Buckets that follow the traffic of a running session: options and results of
+// SessionPolicies::Rebucket.
 //
-// A symbol whose spec gives an `observe_half_life` is counted: each call adds its real extent to a
-// histogram that forgets (decaying_histogram.h). Rebucket, called every now and then by a thread
-// that has the time, asks Relearn (padding/relearn.h) for a ladder with few buckets that are new,
-// and swaps it in if it pays:
+// A symbol whose spec gives an `observe_half_life` is observed: each call adds its real extent to a
+// histogram in which old calls fade (decaying_histogram.h). Call Rebucket now and then on a thread
+// of your own. It asks Relearn (padding/relearn.h) for a ladder with few new buckets, and swaps it
+// in if it saves enough:
 //
 //   histogram ─► Relearn ─► record the new buckets' graphs ─► swap the policy ─► drop the old ones
 //                           (calls go on in the old buckets)   (all lanes at once)
 //
-// A bucket's successors are what its sizes replay from then on: of each root graph of a bucket that
-// goes or shrinks, on the lane where it is, the same in the new bucket. What has no such graph (a
-// child of a path, another binding) is recorded by traffic, as ever.
+// For each root graph of a bucket that goes or shrinks, the same graph is recorded in the new
+// bucket that its sizes then use, on the same lane. Other graphs (of children of a path, of another
+// binding) are recorded by traffic, as always.
 //
-// Where ranks vote, no rank may swap alone: one learns by a dry run, and all of them SetPolicy what
-// it reports at the same call. Rebucket refuses to do more there.
+// If ranks vote, no rank may swap alone: one rank learns by a dry run, and all ranks call SetPolicy
+// with its result at the same call. Rebucket refuses anything but a dry run there.
 //
 // Units: extents in elements, waste in points, times in nanoseconds. Threads: plain values; the
 // functions are called from the thread that calls Rebucket.
@@ -23,8 +24,11 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "coppice/graphs/program.h"
 #include "coppice/padding/padding_policy.h"
@@ -32,57 +36,114 @@
 
 namespace coppice {
 
-class Binding;
+namespace internal {
+struct SessionParts;
+}  // namespace internal
 
-// What suits a policy that is to be learned again: its maximum as the limit, as many buckets in all
-// as it has, or `count` if that is more, 256 at most, multiples of `multiple_of`, and what
-// relearn.h recommends; up to a limit of 512 with a cap of 1.25 and a gap of 2, beyond it of 1.5
-// and 1, each if as many buckets as the policy has can keep it.
+class Binding;
+class Program;
+
+// Options that suit a policy that is learned again. The limit is its maximum. The count is the
+// number of its buckets, or `count` if that is more, at most 256. Buckets are multiples of
+// `multiple_of`. The rest is what relearn.h recommends. Up to a limit of 512 the cap is 1.25 and
+// the gap 2, beyond it they are 1.5 and 1; a cap is left out if that many buckets cannot keep it.
 RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of = 1, int64_t count = 0);
 
 struct RebucketOptions {
-  // None: RelearnFor the policy in force; where bytes cost something, with a count of at least the
-  // buckets that the symbol was registered with, so that what went under pressure may come back.
+  // None: RelearnFor the current policy. If `cost_per_byte` is not 0, the count is at least the
+  // number of buckets that the symbol was registered with, so that buckets that were given up may
+  // come back.
   std::optional<RelearnOptions> relearn;
-  // What holding a byte costs, per call and in the unit of relearn->learn.cost: elements, if it has
-  // none. A bucket then costs what its graphs take on all lanes (NodeInfo::exec_bytes), beside the
-  // price that `relearn` gives it. One without a graph counts as if it had what the nearest below
-  // and above have, on a straight line between the two; where only one side has any, as much as the
-  // nearest there. Memory that buckets share, as the pool's, is in no price. Nothing is learned
-  // while no bucket has a graph.
-  double cost_per_byte = 0;         // 0: bytes are free. >= 0, finite.
-  int64_t period = 2000;            // Calls observed since it was due last, to be due again. >= 0.
-  int graphs_max = 16;              // Recorded per swap, all lanes together. >= 0.
-  int graphs_per_minute = 64;       // Recorded for this symbol in any minute. >= 0.
-  std::function<int64_t()> now_ns;  // What minutes are told by; null: a steady clock.
-  bool dry_run = false;             // Only learns, and reports.
+  // What holding a byte costs, per call and in the unit of relearn->learn.cost (elements if that is
+  // empty). A bucket then costs the bytes of its graphs on all lanes (NodeInfo::exec_bytes), in
+  // addition to the price that `relearn` gives it. The bytes of a bucket without a graph are
+  // interpolated between the nearest buckets below and above that have one; if only one side has
+  // one, its bytes are taken. Memory that buckets share, such as the pool, is in no price. Nothing
+  // is learned while no bucket has a graph.
+  double cost_per_byte = 0;    // 0: bytes are free. >= 0, finite.
+  int64_t period = 2000;       // Observed calls between two times at which learning is due. >= 0.
+  int graphs_max = 16;         // Graphs recorded per swap, on all lanes together. >= 0.
+  int graphs_per_minute = 64;  // Graphs recorded for this symbol in any minute. >= 0.
+  std::function<int64_t()> now_ns;  // The clock for minutes; null: a steady clock.
+  bool dry_run = false;             // Only learns and reports.
   const Binding* binding =
-      nullptr;  // Whose graphs are recorded; null if the program binds nothing.
+      nullptr;  // The binding to record graphs for; null if the program binds nothing.
   const Binding* scratch = nullptr;  // As WarmOptions::scratch.
 };
 
 enum class Rebucketed : uint8_t {
-  kNotDue,       // Fewer calls than the period: nothing was learned.
-  kKept,         // No ladder saves enough, or no call has an extent up to the maximum.
-  kLimited,      // One does, but it takes more graphs than may be recorded at this time.
-  kNotRecorded,  // A graph could not be recorded, so that nothing changed; `why` says which.
-  kWouldSwap,    // A dry run.
+  kNotDue,       // Fewer calls than the period were observed, so nothing was learned.
+  kKept,         // No ladder saves enough, or no call had an extent up to the maximum.
+  kLimited,      // A ladder saves enough, but needs more graphs than may be recorded now.
+  kNotRecorded,  // A graph could not be recorded, so nothing changed; `why` says which.
+  kWouldSwap,    // A dry run found a ladder that saves enough.
   kSwapped,
 };
 
 struct RebucketReport {
   Rebucketed outcome = Rebucketed::kNotDue;
-  int64_t calls = 0;   // Observed in all.
-  Relearned learned;   // Empty if not due; the ladder that stays if it is kept; else the one that
-                       // is wanted, which after a swap is the policy's.
-  int64_t graphs = 0;  // Recorded; in a dry run, that would be.
-  // Of the graphs of all old buckets, and of those of `learned.buckets`, counted as cost_per_byte
-  // has it; 0 if that is 0.
+  int64_t calls = 0;   // Observed calls in all.
+  Relearned learned;   // Empty if not due. If kept, the ladder that stays; otherwise the wanted
+                       // one, which after a swap is that of the policy.
+  int64_t graphs = 0;  // Graphs recorded; in a dry run, graphs that would be.
+  // Bytes of the graphs of all old buckets, and of those of `learned.buckets`, counted as described
+  // at cost_per_byte; 0 if that is 0.
   int64_t bytes_before = 0;
   int64_t bytes_after = 0;
   absl::Status why;
 };
 
 const char* NameOf(Rebucketed outcome);
+
+// The policies of a session's symbols. Threads: any method from any thread.
+class SessionPolicies {
+ public:
+  // Replaces the policy of a symbol, by its index in the spec, for all later calls; records
+  // nothing. Calls no longer find graphs of buckets that are gone. These graphs are dropped once
+  // they neither run nor have leased outputs: by this method, by Rebucket, or by later calls of
+  // their lanes that do not replay. Waits for recordings in the background, and for running calls.
+  // If ranks vote, every rank must call it at the same call.
+  //
+  // Errors: kInvalidArgument the program is another session's; there is no such symbol, or it is
+  // never padded, or in a joint policy; the policy never pads, has another maximum than the
+  // registered one, or has buckets that the symbol's bounds forbid; kFailedPrecondition the program
+  // was unregistered; otherwise the driver's, in which case the policy was replaced all the same.
+  absl::Status SetPolicy(const Program& program, int symbol, PaddingPolicy policy);
+  // The current policy. Errors: kInvalidArgument, kFailedPrecondition as above. Allocates.
+  absl::StatusOr<PaddingPolicy> GetPolicy(const Program& program, int symbol) const;
+
+  // Learns the buckets of an observed symbol again and swaps them in if that saves enough, as
+  // above. Graphs of the new buckets are recorded first, one at a time: in the background if
+  // options and program allow it, otherwise with the lane's lock held. The old buckets serve calls
+  // until all new graphs exist, and then go as by SetPolicy. The graph limit drops no graph here.
+  // If a graph cannot be recorded, everything stays as it was, and the report says why. One thread
+  // at a time; a second one waits. If anything is recorded, it waits for the device and trims the
+  // eager window.
+  //
+  // Errors: kInvalidArgument     as SetPolicy; a symbol that is not observed; options: a number
+  //                              below 0, a cost that is not finite, what Relearn refuses, a
+  //                              binding as Warm refuses it;
+  //         kFailedPrecondition  the program was unregistered, the session is suspended, or a lane
+  //                              lent; the stance forbids recording, or the callable mutates static
+  //                              inputs and there is no scratch; ranks vote, and it is no dry run;
+  //         otherwise the driver's.
+  absl::StatusOr<RebucketReport> Rebucket(const Program& program,
+                                          int symbol,
+                                          const RebucketOptions& options);
+
+  // Gets the observed sizes of a symbol, as DecayingHistogram::ToJson writes them, or replaces
+  // them; from then on the half-life is that of the new ones. A call that runs meanwhile is counted
+  // in either the old or the new ones. Errors: kInvalidArgument as SetPolicy; the symbol is not
+  // observed; as DecayingHistogram::Read, or its limit is not the policy's maximum; kUnimplemented
+  // another version.
+  absl::StatusOr<std::string> GetObserved(const Program& program, int symbol) const;
+  absl::Status SetObserved(const Program& program, int symbol, std::string_view json);
+
+ private:
+  friend class Session;
+  explicit SessionPolicies(internal::SessionParts& parts) : parts_(parts) {}
+
+  internal::SessionParts& parts_;
+};
 
 }  // namespace coppice

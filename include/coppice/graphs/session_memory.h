@@ -1,11 +1,11 @@
-// The memory of a session: what it holds, and how all of it comes and goes.
+// The memory of a session: what it holds, and how it is mapped, given back and lent.
 //
-// A lane has five windows of addresses that never move; what is mapped under them comes and goes.
-// A budget bounds the bytes of all kinds; a suspended session has no memory and keeps its graphs; a
-// loan gives the idle memory of a lane to somebody else.
+// A lane has five windows of addresses that never move; physical memory under them is mapped and
+// unmapped. A budget limits the bytes of all kinds together. A suspended session keeps its graphs
+// but has no memory. A loan gives the idle memory of a lane to other code.
 //
-// Units: bytes. Threads: any method from any thread. Waiting methods wait for the lanes' work, with
-// the locks of the lanes they concern.
+// Units: bytes. Threads: any method from any thread. Methods that wait for the lanes' work hold the
+// locks of those lanes meanwhile.
 
 #pragma once
 
@@ -35,15 +35,15 @@ class LaneMutex;
 struct SessionParts;
 }  // namespace internal
 
-// Fills the host bytes that it is given with a constant's contents. Called under the locks of
+// Writes a constant's contents into `bytes`, which are host memory. Called under the locks of
 // lanes, so it must not call the session.
 using ConstantSource = std::function<absl::Status(std::span<std::byte> bytes)>;
 
-// What becomes of constants while a session is suspended.
+// What happens to constants while a session is suspended.
 enum class SuspendedConstants : uint8_t {
   kKeep,    // They stay on the device.
-  kSave,    // They are copied to the host, and back.
-  kReload,  // They are dropped; their sources fill them again.
+  kSave,    // They are copied to the host, and back by Resume.
+  kReload,  // They are dropped; Resume fills them again from their sources.
 };
 
 struct SuspendOptions {
@@ -62,18 +62,18 @@ struct WindowInfo {
   int64_t granularity = 0;
 };
 
-// The idle memory of one lane, lent to whoever holds this. Calls on the lane are refused meanwhile.
-// Ends before its session.
+// The idle memory of one lane, lent to the holder of this object. Calls on the lane are refused
+// meanwhile. It must end before its session.
 class [[nodiscard]] Loan {
  public:
   Loan(Loan&& other) noexcept
       : lane_(std::exchange(other.lane_, nullptr)), data_(other.data_), bytes_(other.bytes_) {}
   Loan& operator=(Loan&&) = delete;
-  // Requires: what the borrower did with the memory has run on the device.
+  // Requires: the device has finished all work that uses the memory.
   ~Loan();
 
   // Ends the loan; the lane's next call waits, on the device, for the work queued on `stream` so
-  // far. Errors: the driver's; the loan has ended all the same, and the host has waited.
+  // far. Errors: the driver's; even then the loan has ended, and the host has waited.
   absl::Status Return(CuStream stream);
 
   DeviceAddress data() const { return data_; }  // Contents undefined.
@@ -84,7 +84,7 @@ class [[nodiscard]] Loan {
   Loan(internal::Lane* lane, DeviceAddress data, int64_t bytes)
       : lane_(lane), data_(data), bytes_(bytes) {}
 
-  internal::Lane* lane_;  // Null once it ended or was moved from.
+  internal::Lane* lane_;  // Null once the loan has ended or was moved from.
   DeviceAddress data_;
   int64_t bytes_;
 };
@@ -95,9 +95,11 @@ class SessionMemory {
   SessionMemory(const SessionMemory&) = delete;
   SessionMemory& operator=(const SessionMemory&) = delete;
 
-  // Bytes by kind, without those of leases dropped before. Cost: takes each lane's lock.
+  // Bytes by kind; the outputs of leases that were dropped do not count. Cost: takes each lane's
+  // lock.
   MemoryUsage usage() const;
-  // The same with those bytes, for who looks often: takes no lock that a call waits for long.
+  // The same, but outputs of dropped leases may still count. For frequent use: a call never waits
+  // long for its locks.
   MemoryUsage books() const;
 
   // A window of a lane. Requires: a lane of the session, kPlan to kWorkspace (both checked).
@@ -107,26 +109,26 @@ class SessionMemory {
 
   // Places a constant of these sizes in the session's memory, for as long as the session lives, and
   // fills it from `source`, which is kept for Suspend. Programs may bind it as a static input.
-  // Waits for the device. Errors: kInvalidArgument  sizes that are negative, too many or without
-  // bytes, or no source; kFailedPrecondition while suspended; kResourceExhausted; the source's; the
-  // driver's.
+  // Waits for the device. Errors: kInvalidArgument sizes are negative, too many or give no bytes,
+  // or there is no source; kFailedPrecondition while suspended; kResourceExhausted; the source's;
+  // the driver's.
   absl::StatusOr<Tensor> AddConstant(DType dtype,
                                      std::span<const int64_t> sizes,
                                      ConstantSource source);
 
-  // Tells the budget what the application itself holds on the device; ask before allocating. Graphs
-  // may go for it. Errors: kInvalidArgument if negative; kResourceExhausted if the budget has no
-  // such room: what was told before counts on.
+  // Reports to the budget how much the application itself holds on the device. Call it before you
+  // allocate. Graphs may be dropped to make room. Errors: kInvalidArgument if negative;
+  // kResourceExhausted if the budget lacks room; the number reported before then stays.
   absl::Status SetExternalBytes(int64_t bytes);
 
-  // Releases physical memory that no lease holds: of the eager windows, of the plan windows above
-  // every graph, and spare handles. Waits for the lanes' work.
+  // Releases physical memory that nothing uses: in the eager windows, in the plan windows above the
+  // highest graph, and spare handles. Leased outputs stay. Waits for the lanes' work.
   absl::Status Trim();
 
   // Gives the physical memory of all windows back to the device, until Resume. Waits for recordings
   // and for the lanes' work. Leased outputs keep their leases and contents, but cannot be read
-  // meanwhile; every call fails. Graphs, and with them their estimated bytes, stay unless asked to
-  // go.
+  // meanwhile; every call fails. Graphs, and their estimated bytes, stay unless
+  // SuspendOptions::drop_graphs is set.
   //
   // Errors: kFailedPrecondition  suspended already, a read scope open, a lane lent, or, with
   //                              refuse_leases, outputs leased: nothing was done;
@@ -135,19 +137,19 @@ class SessionMemory {
   absl::Status Suspend(const SuspendOptions& options);
   // Maps the memory again, at the same addresses, and fills what Suspend saved or dropped; then
   // every graph replays as before. Waits for the device. Errors: kFailedPrecondition if not
-  // suspended; kResourceExhausted without room, for which no graph goes; the sources' or the
-  // driver's: still suspended then.
+  // suspended; kResourceExhausted if there is no room (no graph is dropped for it); the sources' or
+  // the driver's. After an error the session is still suspended.
   absl::Status Resume();
 
-  // Lends the mapped memory of a lane's plan window while nothing of the lane is in flight and
-  // nobody leases what lies there. Errors: kFailedPrecondition if that is not so, or the lane is
-  // lent or suspended; kInvalidArgument no such lane; the driver's.
+  // Lends the mapped memory of a lane's plan window. Nothing of the lane may be in flight, and no
+  // outputs there may be leased. Errors: kFailedPrecondition if that is not so, or the lane is lent
+  // or suspended; kInvalidArgument there is no such lane; the driver's.
   absl::StatusOr<Loan> Lend(int lane = 0);
 
   // Zeroes all memory of a lane's windows, in the order of `stream` and of the lane's calls, so
-  // that the next caller finds nothing of the last one. Errors: kFailedPrecondition if outputs
-  // there are leased, the lane is lent or suspended, or the stream captures; kInvalidArgument no
-  // such lane; the driver's.
+  // that the next caller cannot read data of the last one. Errors: kFailedPrecondition if outputs
+  // there are leased, the lane is lent or suspended, or the stream captures; kInvalidArgument there
+  // is no such lane; the driver's.
   absl::Status Scrub(CuStream stream, int lane = 0);
 
  private:
@@ -169,8 +171,8 @@ class SessionMemory {
   // Frees bytes of the budget for `lane`, whose lock is held: idle memory first, then graphs, if
   // the options allow. OK if it has found some; errors: kResourceExhausted, or the driver's.
   absl::Status MakeRoom(internal::Lane& lane, int64_t bytes, MemoryKind need);
-  // Takes physical memory that is idle from the lane's windows, but for its plan window unless
-  // `plans`. Waits for the lane's work.
+  // Takes idle physical memory from the lane's windows; from its plan window only if `plans`. Waits
+  // for the lane's work.
   absl::Status FreeIdle(internal::Lane& lane, bool plans) const;
   absl::StatusOr<internal::Lane*> FindLane(const char* where, int lane) const;
   // Locks all lanes when no recording is under way.
@@ -184,7 +186,7 @@ class SessionMemory {
   // failure the copy may be under way still, so its host memory has to stay.
   absl::Status Transfer(Direction direction, SavedBytes& copy);
   absl::Status ReleaseAll();
-  // Transfer of bytes that nobody else keeps.
+  // Transfer for bytes that only `copy` holds: after a failure it keeps them in stranded_.
   absl::Status TransferOrStrand(Direction direction, SavedBytes& copy);
 
   internal::SessionParts& parts_;

@@ -1,14 +1,15 @@
 // Staging: copies and pads every copied input of a call and writes the parameter block, in one
-// launch but for the widest programs.
+// launch (several for programs with very many inputs).
 //
-// A graph reads its inputs at fixed addresses. The staging kernel fills them in stream order, from
-// its own by-value arguments, so the host never writes memory that a queued replay may still read.
+// A graph reads its inputs at fixed addresses. The staging kernel fills them in stream order. What
+// it needs is in its by-value arguments, so the host never writes memory that a queued replay may
+// still read.
 //
 //   call's tensors (any strides) --+                 +-- staged inputs (padded)
 //   real extents, device scalars --+-- one launch -->+-- parameter block
 //   lengths of ragged sequences  --+                 +-- their offsets
 //
-// The kernel's arguments are in staging_params.h, which nvcc compiles too.
+// The kernel's arguments are declared in staging_params.h, which nvcc compiles, too.
 //
 // Units: sizes and strides in elements, addresses in bytes. Threads: plain values; StagingKernels
 // is immutable once loaded.
@@ -32,18 +33,19 @@
 
 namespace coppice {
 
-// Bit pattern of one element for `fill` in `dtype`. A value rounds to the nearest that the dtype
-// has, ties to even; beyond its range a float becomes infinite (f8e4m3, which has no infinity, NaN)
-// and an integer the nearest it can hold, and a NaN makes the integer 0. A complex number gets the
-// value as its real part; a bool is 1 for all but 0. kRepeatLast and kUndefined give 0.
+// Bit pattern of one element for `fill` in `dtype`. A value rounds to the nearest value of the
+// dtype, ties to even. Out of range, a float becomes infinity (NaN in f8e4m3, which has no
+// infinity), and an integer becomes its nearest value; a NaN becomes the integer 0. A complex
+// number gets the value as its real part; a bool is 1 for every value but 0. kRepeatLast and
+// kUndefined give 0.
 uint64_t FillPattern(const Fill& fill, DType dtype);
 
-// The arguments of one staging: words of a parameter block, and copies of tensors. As many of these
-// as one launch takes lie as it takes them, so that a call that has staged before changes its
+// The arguments of one staging: words of a parameter block, and copies of tensors. They are stored
+// in the layout of the kernel's arguments, so a call that has staged before only changes the
 // sources and launches.
 class StagingArguments {
  public:
-  // Of copies of up to `rank` axes. Requires: rank <= kRankMax (checked).
+  // Arguments for copies of up to `rank` axes. Requires: rank <= kRankMax (checked).
   explicit StagingArguments(int rank);
   StagingArguments() : StagingArguments(1) {}
 
@@ -51,77 +53,87 @@ class StagingArguments {
   const StagingHeader& header() const {
     return *reinterpret_cast<const StagingHeader*>(words_.data());
   }
-  int rank() const { return rank_; }  // Of the copies: 1, 2, 4 or 8.
+  int rank() const { return rank_; }  // Axes that a copy may have, at least 1.
   int copy_count() const { return copy_count_; }
 
-  // Appends a copy of `source` (its sizes and strides) to `target`, padded there to its sizes as
-  // `fill` says. Strides of both may be any, if no two elements of the target share a byte.
-  // Requires: one dtype and rank, at most rank(), and no size of the source larger (checked).
-  // Allocates.
+  // Appends a copy of `source` to `target`, padded to the sizes of `target` as `fill` says. Both
+  // may have any strides, if no two elements of the target share a byte. Requires: both have the
+  // same dtype and the same rank, which is at most rank(), and no size of the source is larger
+  // (checked). Allocates.
   void Add(const Tensor& source, const Tensor& target, const Fill& fill);
 
-  // Sets what sequences `index` of the header are: their places, where their offsets go (as many
-  // and one; of what dtype, the lengths have, too), and which word becomes the rows of all.
-  // Requires: index < kStagingRaggedMax, one axis (checked).
+  // Describes set `index` of ragged sequences: `offsets` is where their offsets go, and has one
+  // element more than there are slots for sequences; the lengths have the same dtype. Word
+  // `total_word` becomes the rows of all sequences. Requires: index < kStagingRaggedMax, one axis
+  // (checked).
   void SetSequences(int index, const Tensor& offsets, RaggedBy by, int total_word);
-  // Says how many there are, and what reads their lengths, or offsets (one more), from a tensor of
-  // one axis; at address 0 all are empty. `rows` are those of the packed tensors, of which at most
-  // 2^50 count, and 2^31 - 1 by lengths of 32 bits.
+  // Sets the number of sequences and the tensor of one axis that has their lengths, or their
+  // offsets (one more); at address 0 all sequences are empty. `rows` is the number of rows of the
+  // packed tensors; at most 2^50 are used, or 2^31 - 1 with lengths of 32 bits.
   void SetLengths(int index, const Tensor& lengths, int64_t count, int64_t rows);
-  // Appends a copy to `target`, whose first axis has the packed rows of sequences `ragged`, or with
-  // a rectangle the first two its places and rows of each. Without source. Requires: such axes,
-  // `fill` repeats nothing in a rectangle (checked). Allocates.
+  // Appends a copy to `target`, without a source yet. The first axis of `target` has the packed
+  // rows of set `ragged`; with a rectangle the first two axes have the slots for sequences and the
+  // rows of each. Requires: such axes, and a fill other than kRepeatLast in a rectangle (checked).
+  // Allocates.
   void AddRows(const Tensor& target, const Fill& fill, int ragged, bool rectangle);
-  // Points rectangle `index` at packed rows of as many axes but one, `length` of each sequence at
-  // most. Returns its elements. Packed rows without a rectangle take SetSource.
+  // Sets the source of rectangle `index` to packed rows, which have one axis less; at most `length`
+  // rows of each sequence are copied. Returns its elements. For packed rows without a rectangle use
+  // SetSource.
   int64_t SetPackedSource(int index, const Tensor& packed, int64_t count, int64_t length);
 
-  // Points copy `index` at this tensor, of the rank of the one that it was added with. Returns its
-  // elements. Allocates nothing.
+  // Sets the source of copy `index`; the rank must be that of the source that it was added with.
+  // Returns its elements. Allocates nothing.
   int64_t SetSource(int index, const Tensor& source) {
-    int64_t* const copy = CopyAt(index);
-    copy[0] = static_cast<int64_t>(source.data);
-    int64_t* const sizes = copy + kCopyHeadWords + rank_ - source.rank;
-    int64_t* const strides = sizes + rank_;
+    StagedCopy& copy = CopyAt(index);
+    copy.source = source.data;
+    StagedAxis* const axes = AxesOf(copy);
     int64_t elements = 1;
     for (size_t axis = 0; axis < static_cast<size_t>(source.rank); ++axis) {
-      elements *= sizes[axis] = source.sizes[axis];
-      strides[axis] = source.strides[axis];
+      elements *= axes[axis].size = source.sizes[axis];
+      axes[axis].stride = source.strides[axis];
     }
     return elements;
   }
-  // Gives copy `index` no source: all of it is padding. Sequences keep their lengths.
+  // ClearTiles, then SetTarget for each copy in order, give the copies other targets with the same
+  // dtypes and ranks. Allocate nothing.
+  void ClearTiles() { blocks_ = 0; }
+  void SetTarget(int index, const Tensor& target);
+  // Takes the source from copy `index`: all of it becomes padding. Sequences keep their lengths.
   void DropSource(int index);
   // Makes the padding of copy `index` elements of these bits.
   void SetFill(int index, uint64_t pattern);
-  // Makes it noise: PoisonElement, by the distance in elements from where the copy goes. Requires:
-  // MayPoison(contents, dtype), and `dtype` that of the copy (checked by size).
+  // Makes the padding noise: PoisonElement, whose index is the distance in elements from the start
+  // of the target. Requires: MayPoison(contents, dtype), and `dtype` is that of the copy (checked
+  // by size).
   void SetNoise(int index, DType dtype, PaddingContents contents, uint64_t seed);
 
-  // Makes word `index` what `count` holds when the launch runs, held to [0, word]; if its address
-  // is 0, the word itself again. Requires: index < kStagingCountsMax (checked); one i32 or i64.
+  // Replaces word `index` by the value in `count` when the launch runs, clamped to [0, word]; if
+  // the address of `count` is 0, the word itself is used again. Requires: index < kStagingCountsMax
+  // (checked); `count` is one i32 or i64.
   void SetCount(int index, const Tensor& count);
-  // Makes the source of copy `copy`, a tensor of these dims, as long as word `symbol` becomes along
-  // each axis that names this symbol, until SetSource.
+  // Until SetSource, the source of copy `copy` is as long as the final value of word `symbol` along
+  // each axis of `dims` that names this symbol.
   void CountSizes(int copy, const Dims& dims, int symbol);
 
-  // Takes all copies, words and counts out. Keeps the memory.
+  // Removes all copies, words and counts. Keeps the memory.
   void Clear();
 
-  // What a launch passes: a prefix of these words, at least as many as its kernel's parameters.
+  // The words of which a launch passes a prefix; there are at least as many as its kernel has
+  // parameters.
   const int64_t* words() const { return words_.data(); }
-  int64_t bytes() const { return bytes_; }    // Of the header and the copies.
-  int64_t blocks() const { return blocks_; }  // That stage all copies.
-  bool fits() const { return fits_; }         // One launch takes all.
+  int64_t bytes() const { return bytes_; }    // Bytes of the header and the copies.
+  int64_t blocks() const { return blocks_; }  // Blocks that stage all copies.
+  bool fits() const { return fits_; }         // Whether one launch can take all copies.
 
  private:
   static constexpr int kHeaderWords = sizeof(StagingHeader) / sizeof(int64_t);
-  static constexpr int kCopyHeadWords = 5;
 
   int AddTarget(const Tensor& target, const Fill& fill);  // Returns the copy's index.
-  int64_t* CopyAt(int index) {
-    return words_.data() + kHeaderWords + ptrdiff_t{index} * copy_words_;
+  StagedCopy& CopyAt(int index) {
+    return *reinterpret_cast<StagedCopy*>(words_.data() + kHeaderWords +
+                                          ptrdiff_t{index} * copy_words_);
   }
+  static StagedAxis* AxesOf(StagedCopy& copy) { return reinterpret_cast<StagedAxis*>(&copy + 1); }
 
   int rank_;
   int copy_words_;
@@ -134,18 +146,19 @@ class StagingArguments {
 
 class StagingKernels {
  public:
-  // Loads the kernels and launches each once, with nothing to do, so that none is loaded while it
-  // is captured. Errors: as KernelLibrary::Load; the driver's.
+  // Loads the kernels and launches each once, with nothing to do, so that the driver loads none
+  // during a capture. Errors: as KernelLibrary::Load; the driver's.
   static absl::StatusOr<StagingKernels> Load(const Driver& driver);
 
-  // Stages on `stream`. Makes no call if there is nothing to copy and no word. Cost: one driver
-  // call for up to 256 copies of rank 2, 192 of rank 4 and 109 of rank 8; allocates nothing.
+  // Stages on `stream`. Makes no driver call if there is nothing to copy and no word to write.
+  // Cost: one driver call for up to 256 copies of rank 2, 192 of rank 4 or 109 of rank 8; allocates
+  // nothing.
   absl::Status Launch(CuStream stream, const StagingArguments& arguments) const;
 
   // Packs a rectangle, [sequences, length, ...], into `packed`, [rows, ...], by the offsets that
-  // staging has written there; of each sequence as many rows as the word at `limit` says. Makes no
-  // call if nothing is packed. Requires: row-major tensors of one dtype and row, offsets of one
-  // axis (checked). Cost: one driver call; allocates nothing.
+  // staging wrote to `offsets`; at most as many rows of each sequence as the word at `limit` says.
+  // Makes no driver call if there is nothing to pack. Requires: row-major tensors with the same
+  // dtype and row shape, offsets of one axis (checked). Cost: one driver call; allocates nothing.
   absl::Status Pack(CuStream stream,
                     const Tensor& rectangle,
                     const Tensor& offsets,
@@ -153,9 +166,13 @@ class StagingKernels {
                     const Tensor& packed) const;
 
  private:
+  // Kernels by the bytes of their parameters; then the same for ragged sequences.
+  static constexpr size_t kSizes = 3;
+  using Kernels = std::array<Kernel, 2 * kSizes>;
+
   StagingKernels(const Driver& driver,
                  KernelLibrary library,
-                 const std::array<Kernel, 3>& kernels,
+                 const Kernels& kernels,
                  KernelLibrary packing,
                  const Kernel& pack)
       : driver_(&driver),
@@ -164,16 +181,18 @@ class StagingKernels {
         packing_(std::move(packing)),
         pack_(pack) {}
 
-  absl::Status LaunchOne(CuStream stream,
-                         const int64_t* words,
-                         int64_t bytes,
-                         int64_t blocks) const;
+  absl::Status LaunchKernel(const Kernel& kernel,
+                            CuStream stream,
+                            const int64_t* words,
+                            int64_t blocks) const;
+  absl::Status LaunchOne(
+      CuStream stream, const int64_t* words, int64_t bytes, bool ragged, int64_t blocks) const;
   absl::Status LaunchInParts(CuStream stream, const StagingArguments& arguments) const;
   absl::Status LaunchPack(CuStream stream, const PackParams& params) const;
 
   const Driver* driver_;
   KernelLibrary library_;
-  std::array<Kernel, 3> kernels_;  // By the bytes of their parameters.
+  Kernels kernels_;
   KernelLibrary packing_;
   Kernel pack_;
 };

@@ -1,9 +1,9 @@
-// What one call at a size costs: what learning makes small and scores count.
+// The cost of one call of a size, which learning minimises and scores count.
 //
-// Elements are the usual cost; where time is flat up to some size, as of a decode step that waits
-// for its weights, a table of measured times lets far fewer buckets do.
+// The usual cost is the number of elements. If time is flat up to some size, as for a decode step
+// that waits for its weights, far fewer buckets are enough with a table of measured times.
 //
-// Units: whatever the caller measures in, as elements or microseconds; sums are in the same.
+// Units: any unit of the caller, such as elements or microseconds; sums have the same unit.
 // Threads: a BucketCost made here may be called from any thread.
 
 #pragma once
@@ -17,7 +17,7 @@
 namespace coppice {
 
 // The cost of a call of `size` elements (>= 0): finite, >= 0, and not less than that of a smaller
-// size. An empty one means elements, in every function that takes one.
+// size. In every function that takes one, an empty one means the number of elements.
 using BucketCost = std::function<double(int64_t size)>;
 
 struct CostRow {
@@ -25,11 +25,11 @@ struct CostRow {
   double cost = 0;   // Of a call of this size. >= 0, finite.
 };
 
-// A cost out of measurements, in any order. Between rows it is a straight line; below the first
-// row that row's cost; above the last as much per element as there. Rows of one size count as their
-// mean, and neighbours of which the larger is cheaper, as noise has it, as theirs: the
-// non-decreasing table that is nearest in squares. Errors: kInvalidArgument  no row, a size below
-// 0, a cost below 0 or not finite, no cost above 0. Cost of a call: a binary search.
+// A cost from measurements, in any order. It is linear between rows; below the first row it is that
+// row's cost; above the last row it has that row's cost per element. Rows of one size are averaged.
+// If noise makes a larger size cheaper, neighbours are averaged, too: the result is the
+// non-decreasing table nearest in squares. Errors: kInvalidArgument there is no row, a size is
+// below 0, a cost is below 0 or not finite, or no cost is above 0. Cost of a call: a binary search.
 absl::StatusOr<BucketCost> CostTable(std::span<const CostRow> rows);
 
 }  // namespace coppice

@@ -1,17 +1,17 @@
 // Learns buckets of two symbols from a histogram: a grid or a list, whichever pads less.
 //
-// A call of size (a, b) in a bucket costs cost(bucket) - cost(size). LearnJoint makes the sum over
-// all calls, plus a price per bucket, small with at most so many buckets. A grid comes from
-// programs that are exact in one symbol while the other's ladder stands, in turns, for every
-// division of the count into rungs of the two; a list from that grid and from its own greedy start,
-// by buckets that move, go and come while that pays. Neither is the best that there is: that is out
-// of reach.
+// A call of size (a, b) in a bucket costs cost(bucket) - cost(size). LearnJoint chooses at most
+// `count` buckets for which the sum over all calls, plus a price per bucket, is small. For a grid
+// it tries every division of the count between the two ladders, and in turns finds the exact best
+// ladder of one symbol while the other's is fixed. For a list it starts from that grid and from a
+// greedy one, and moves, drops and adds buckets while that helps. Neither is the optimum, which is
+// too expensive to find.
 //
-// A prior spreads a share of the weight over sizes that have not been seen. With it and without
-// caps, limits do not matter to how sizes below them are padded: what is learned ends at the
-// largest extents of the traffic, and sizes beyond have buckets whose extents double, beside the
-// count, since a bucket that nobody calls has no graph. Caps bound the padding of each extent,
-// whether its size has been seen or not; only a grid keeps any.
+// A prior spreads a share of the weight over sizes that were not seen. With it and without caps,
+// limits do not change how sizes below them are padded: learned buckets end at the largest extents
+// of the traffic, and buckets beyond double. These are not part of the count, because a bucket that
+// nobody calls has no graph. Caps limit the padding of each extent, whether its size was seen or
+// not; only a grid keeps caps.
 //
 // Units: extents count elements; counts are calls; costs and prices are in the unit of `cost`.
 // Threads: pure functions; `cost` and `price_of` are called from the caller's thread only.
@@ -30,7 +30,7 @@
 namespace coppice {
 
 enum class JointShape {
-  kAny,  // The one of the two that costs less.
+  kAny,  // A grid or a list, whichever costs less.
   kGrid,
   kList,
 };
@@ -38,38 +38,39 @@ enum class JointShape {
 // An extent s of at least 1 may be padded to b only if b <= max_ratio * s, or b - s <= max_gap, or
 // no multiple of the alignment lies in [s, b).
 struct JointCap {
-  double max_ratio = 0;  // 0: no cap, and no max_gap; or >= 1 and finite.
+  double max_ratio = 0;  // 0: no cap, and max_gap must be 0; or >= 1 and finite.
   int64_t max_gap = 0;   // >= 0.
 };
 
 struct JointOptions {
-  // The largest bucket, or, where the rule forbids it, what JointPolicy::List says. Larger sizes in
-  // the histogram have no part: they have no bucket.
+  // The largest bucket, or, if the rule forbids it, those that JointPolicy::List describes. Larger
+  // sizes in the histogram have no bucket and are ignored.
   JointSize limit;  // Each extent in [1, PaddingPolicy::kExtentMax].
-  // At most so many buckets, those that the limit needs included, but not those of doubling; 0: as
-  // many as pay their price, kJointPricedMax at most.
+  // The most buckets, with those that the limit needs, but without those that double; 0: as many as
+  // are worth their price, at most kJointPricedMax.
   int64_t count = 0;  // In [0, JointPolicy::kListMax].
-  // What having a bucket costs, beside the calls of the whole histogram. Where a `price_of` is
-  // given, by the bucket.
+  // What a bucket itself costs, compared with all calls of the histogram. `price_of`, if given,
+  // makes it depend on the bucket.
   double price = 0;  // >= 0, finite; a count or a price must be given.
   std::function<double(JointSize bucket)> price_of;
   // Buckets obey a * b <= budget. A size that obeys it, but that no bucket can hold, counts as if
   // it ran in a bucket as costly as the limit.
   int64_t budget = 0;  // 0: no rule; or at least each extent of the limit.
-  // Extents of buckets are multiples of these, but for those of the limit and of forced buckets.
+  // Extents of buckets are multiples of these, except for the limit and forced buckets.
   JointSize align = {1, 1};  // Each >= 1.
-  // Buckets in every case, as the one that most calls fill, unless another that costs no more holds
-  // one; a grid has both extents as rungs.
+  // Buckets that are always there, such as the one that most calls fill, unless another that costs
+  // no more holds them. In a grid, both extents are in their ladders.
   std::vector<JointSize> forced;  // Within the limit and the rule.
-  // This share of the weight is spread over sizes, and the rest over the histogram: over those up
-  // to the largest extents of it, or, with caps, to the limit. A size (a, b) has 1 / (a * b) as
-  // much, times the mean over all calls of min(1, (call.a / a)^2) * min(1, (call.b / b)^2). 0:
-  // nothing is done for sizes that nobody called, and no bucket is beside the count.
+  // The share of the weight that is spread over all sizes up to the largest extents of the
+  // histogram, or, with caps, up to the limit; the calls of the histogram have the rest. A size (a,
+  // b) gets a part in proportion to 1 / (a * b), times the mean over all calls of min(1, (call.a /
+  // a)^2) * min(1, (call.b / b)^2). 0: sizes that nobody called get no weight, and no buckets
+  // double.
   double prior = 0.05;  // In [0, 1].
-  // Of each extent by itself. With one of them the buckets are a grid.
+  // Caps for each extent by itself. With any cap the buckets are a grid.
   JointCap cap_a;
   JointCap cap_b;
-  JointCost cost;  // Empty: elements.
+  JointCost cost;  // Empty: the number of elements.
   JointShape shape = JointShape::kAny;
 };
 
@@ -77,17 +78,17 @@ inline constexpr int64_t kJointPricedMax = 256;
 
 struct LearnedJoint {
   JointPolicy policy;
-  int64_t doublings = 0;  // So many of its buckets are beside the count.
-  double expected = 0;    // What a call costs on average, the prior's included.
-  double price = 0;       // Of the buckets that count.
-  JointScore score;       // Of the histogram.
+  int64_t doublings = 0;  // How many of its buckets double and are not part of the count.
+  double expected = 0;    // The average cost of a call, with the prior.
+  double price = 0;       // Price of the buckets that are part of the count.
+  JointScore score;       // Score for the histogram.
 };
 
-// Deterministic: the same arguments have the same buckets. Errors: kInvalidArgument  an option
-// outside its range; no call within the limit and the rule; a count below what the limit and the
-// forced buckets need, as named, or caps; caps, and a list asked for; a cost, or the price of a
-// bucket that it learns, that is negative or not finite. Cost: seconds for thousands of sizes and
-// hundreds of buckets; allocates.
+// Deterministic: equal arguments give equal buckets. Errors: kInvalidArgument an option is outside
+// its range; there is no call within the limit and the rule; the count is below what the limit and
+// the forced buckets, or the caps, need (the message has the number); caps are given for a list; a
+// cost, or the price of a bucket that it learns, is negative or not finite. Cost: seconds for
+// thousands of sizes and hundreds of buckets; allocates.
 absl::StatusOr<LearnedJoint> LearnJoint(const JointHistogram& histogram,
                                         const JointOptions& options);
 

@@ -1,9 +1,9 @@
-// What one call in a bucket of two symbols costs, out of measurements.
+// The cost of one call in a bucket of two symbols, from measurements.
 //
-// Where a step's time is not its elements', a few buckets measured at the corners of what there is
-// say where more of them pay.
+// If the time of a step is not proportional to its elements, measurements of a few buckets at the
+// corners of the range show where more buckets are worth their cost.
 //
-// Units: extents count elements; costs whatever the caller measures in, as microseconds.
+// Units: extents count elements; costs are in any unit of the caller, such as microseconds.
 // Threads: pure function; what it returns may be called from any thread.
 
 #pragma once
@@ -21,12 +21,12 @@ struct JointCostRow {
   double cost = 0;  // Of a call of this size. >= 0, finite.
 };
 
-// Rows in any order, one or more for each pair of an extent a and an extent b that rows have; those
-// of one size count as their mean. Where a larger size is cheaper, as noise has it, the table is
-// the mean of two that do not fall: the least one above it, and the largest one below it. Between
-// rows it is a straight line along each extent; below the first of an extent, what is there; above
-// the last as much per element of that extent as there. Errors: kInvalidArgument  no row, an
-// extent below 0, a cost below 0 or not finite, no cost above 0, a pair without a row. Cost of a
+// Rows in any order, at least one for each pair of an extent a and an extent b that occur in rows.
+// Rows of one size are averaged. If noise makes a larger size cheaper, the table is the mean of two
+// non-decreasing ones: the least above it, and the largest below it. It is linear between rows
+// along each extent; below the first row of an extent it has that row's cost, above the last that
+// row's cost per element of the extent. Errors: kInvalidArgument there is no row, an extent is
+// below 0, a cost is below 0 or not finite, no cost is above 0, or a pair has no row. Cost of a
 // call: two binary searches.
 absl::StatusOr<JointCost> JointCostTable(std::span<const JointCostRow> rows);
 

@@ -1,4 +1,4 @@
-// Joint policies as JSON, beside the documents of policies of one symbol (policy_document.h).
+// Joint policies as JSON; for policies of one symbol see policy_document.h.
 //
 //   {"version": 1, "buckets": [[1, 1024], [2, 256], [4, 1024]]}   a list; its limit is [4, 1024]
 //   {"version": 1, "grid": "pow2/linear:64", "limit": [4, 1024]}  a spelling of JointPolicy::Parse
@@ -6,9 +6,9 @@
 //    "ordered": true, "guard": {"max_ratio": "2", "min_replay_elements": 64},
 //    "learned": {"waste_pct": "7.31", "mass": "2778"}}
 //
-// A list without a limit has the largest a and the largest b of its buckets. "ordered" makes the
-// order of the buckets that of preference. Fractions are strings, so that they keep every bit.
-// Other fields begin with "x-".
+// If a list has no limit, it is the largest a and the largest b of its buckets. With "ordered",
+// buckets are preferred in the order of the list. Fractions are strings, so that they keep every
+// bit. Other fields must begin with "x-".
 //
 // Units: as JointPolicy's. Threads: pure functions.
 
@@ -26,7 +26,7 @@ namespace coppice {
 
 // What a joint policy was learned from.
 struct JointLearnedFrom {
-  double waste_pct = 0;  // Expected of the same traffic. >= 0, finite.
+  double waste_pct = 0;  // Expected waste for the same traffic. >= 0, finite.
   double mass = 0;       // Calls. >= 0, finite.
 
   friend bool operator==(const JointLearnedFrom&, const JointLearnedFrom&) = default;
@@ -37,12 +37,12 @@ struct JointDocument {
   std::optional<JointLearnedFrom> learned;
 };
 
-// Whether `text` is a document of a joint policy, by what its fields are, right or wrong in detail.
-// What it is not is for ReadPolicyDocument to read or refuse. Cost: parses it.
+// Whether the fields of `text` are those of a joint policy's document; it may still have errors.
+// Give other texts to ReadPolicyDocument. Cost: parses it.
 bool IsJointDocument(std::string_view text);
 
-// Reads a document; `where` names it in errors. Errors: kInvalidArgument  no such document, with
-// the place in it; kUnimplemented  another version.
+// Reads a document; `where` names it in errors. Errors: kInvalidArgument it is no such document
+// (the message has the place in it); kUnimplemented it has another version.
 absl::StatusOr<JointDocument> ReadJointDocument(std::string_view text, const std::string& where);
 
 // The document on one line, which ReadJointDocument reads back as the same.

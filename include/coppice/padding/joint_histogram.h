@@ -1,4 +1,4 @@
-// How often each size of two symbols was called for together.
+// How often each pair of sizes of two symbols was called.
 //
 // Counts are real numbers, so that old traffic may weigh less than new.
 //
@@ -25,12 +25,12 @@ struct JointCount {
 
 class JointHistogram {
  public:
-  // Without a call.
+  // An empty histogram.
   JointHistogram() = default;
 
-  // Sizes in any order; counts of a size that is there more than once add up. Errors:
-  // kInvalidArgument  an extent below 0, a count that is not above 0 or not finite, or a sum of
-  // counts that is not. Cost: sorts; allocates.
+  // Sizes may be in any order; the counts of a repeated size are added. Errors: kInvalidArgument an
+  // extent below 0, a count that is not above 0 or not finite, or a sum of counts that is not
+  // finite. Cost: sorts; allocates.
   static absl::StatusOr<JointHistogram> From(std::span<const JointCount> counts);
   // One call per size. Errors: kInvalidArgument  an extent below 0.
   static absl::StatusOr<JointHistogram> FromSizes(std::span<const JointSize> sizes);
@@ -48,8 +48,8 @@ class JointHistogram {
 
 // What traffic would cost with a policy.
 struct JointScore {
-  double calls = 0;      // That have a bucket; the costs are theirs.
-  double beyond = 0;     // Calls without one.
+  double calls = 0;      // Calls that have a bucket; only they are in the costs.
+  double beyond = 0;     // Calls without a bucket.
   double cost = 0;       // Padded.
   double real_cost = 0;  // Without padding.
   double waste_pct = 0;  // 100 * (cost - real_cost) / real_cost; 0 where that is 0.

@@ -1,8 +1,8 @@
-// Joint policy: maps the extents of two symbols together onto one of a few buckets.
+// Joint policy: maps the extents of two symbols together to one of a few buckets.
 //
-// A call of size (a, b) runs in the bucket (a', b') that is cheapest of those with a' >= a and
-// b' >= b. A grid has every pair of the rungs of two ladders; a list has whatever pairs traffic
-// asks for, so that no graph is recorded for pairs that never come.
+// A call of size (a, b) runs in the cheapest bucket (a', b') with a' >= a and b' >= b. A grid has
+// every pair of buckets of two ladders. A list has any pairs, such as those of the traffic, so that
+// no graph is recorded for pairs that never come.
 //
 //   grid pow2/64,256,1024, limit 4x1024        list 1x1024,2x256,4x64,4x1024
 //   b 1024  o   o       o                      b 1024  o           o
@@ -10,10 +10,10 @@
 //       64  o   o       o                          64              o
 //           1   2   3   4  a                           1   2   3   4  a
 //
-// A rule a' x b' <= budget leaves buckets out: in /budget:1024 the grid above lacks 2x1024 and
-// 4x1024. Only buckets that obey it exist, so a size beyond it never has one. What the limits need
-// exists always: a list has the largest buckets that the rule allows at each limit, and a grid
-// whose rule leaves a maximum without any bucket is refused.
+// A rule a' x b' <= budget leaves buckets out: with /budget:1024 the grid above lacks 2x1024 and
+// 4x1024. Only buckets that obey the rule exist, so a size beyond it has no bucket. Every extent up
+// to its limit is in some bucket: a list has the largest buckets that the rule allows at each
+// limit, and a grid whose rule leaves a maximum without a bucket is refused.
 //
 // Units: extents count elements along each symbol's axes, a budget their product.
 // Threads: immutable once created; every const method may be called from any thread.
@@ -47,15 +47,15 @@ struct JointSize {
   friend auto operator<=>(const JointSize&, const JointSize&) = default;
 };
 
-// What a call in a bucket costs: finite, not negative, and non-decreasing in each extent. The
-// bucket's elements if empty.
+// What a call in a bucket costs: finite, not negative, and non-decreasing in each extent. If empty,
+// the number of elements of the bucket.
 using JointCost = std::function<double(JointSize bucket)>;
 
-// Which calls a policy refuses although a bucket holds them.
+// Limits on padding: a policy refuses these calls although a bucket holds them.
 struct JointGuard {
   // A call is refused if its bucket has more than this times its elements; 0: never.
   double max_ratio = 0;  // 0, or >= 1 and finite.
-  // Buckets of fewer elements are small enough to replay whatever the ratio says.
+  // The ratio does not apply to buckets of fewer elements.
   int64_t min_replay_elements = 0;  // >= 0.
 
   friend bool operator==(const JointGuard&, const JointGuard&) = default;
@@ -63,21 +63,22 @@ struct JointGuard {
 
 class JointPolicy {
  public:
-  // Most buckets of a list: its table takes 2 bytes per pair of an a and a b that buckets have.
+  // The most buckets of a list: its table takes 2 bytes per pair of an extent a and an extent b
+  // that occur in buckets.
   static constexpr int64_t kListMax = 4096;
 
   // Every pair of the two ladders that obeys the rule; a budget of 0 is no rule. Errors:
-  // kInvalidArgument if the budget is negative, or leaves one of the maxima without a bucket, or a
-  // ladder has a guard of its own.
+  // kInvalidArgument if the budget is negative, or leaves one of the maxima without a bucket, or if
+  // a ladder has a guard.
   static absl::StatusOr<JointPolicy> Grid(PaddingPolicy a, PaddingPolicy b, int64_t budget = 0);
 
-  // These buckets, in any order, and those that the limit needs: `limit` itself, or, where the rule
+  // These buckets, in any order, and those that the limit needs: `limit` itself, or, if the rule
   // forbids it, (limit.a, budget / limit.a) and (budget / limit.b, limit.b), rounded down. Find
-  // prefers the cheaper of two, and of equals the smaller a, then the smaller b. A bucket that is
-  // never found is dropped: a repeat, or one that a preferred one holds. Errors: kInvalidArgument
-  // for a limit outside [1, PaddingPolicy::kExtentMax], a bucket outside [1, limit] or beyond the
-  // rule, a budget that is negative or below one of the limits, no bucket or more than kListMax,
-  // and a cost that is negative or not finite.
+  // prefers the cheaper of two buckets; of equally cheap ones, that with the smaller a, then the
+  // smaller b. Buckets that Find can never return are dropped: repeats, and those that fit in a
+  // preferred one. Errors: kInvalidArgument for a limit outside [1, PaddingPolicy::kExtentMax], a
+  // bucket outside [1, limit] or beyond the rule, a budget that is negative or below one of the
+  // limits, no bucket or more than kListMax, and a cost that is negative or not finite.
   static absl::StatusOr<JointPolicy> List(std::span<const JointSize> buckets,
                                           JointSize limit,
                                           int64_t budget = 0,
@@ -87,46 +88,45 @@ class JointPolicy {
                                              JointSize limit,
                                              int64_t budget = 0);
 
-  // Reads two spellings of PaddingPolicy with a slash between them, or a list `1x128,4x512`, which
-  // `ordered:` before it makes Ordered; `/budget:N` after either is the rule. Errors:
-  // kInvalidArgument quoting the text and listing the spellings.
+  // Parses two spellings of PaddingPolicy with a slash between them, or a list such as
+  // `1x128,4x512`. `ordered:` before a list makes it Ordered; `/budget:N` after either is the rule.
+  // Errors: kInvalidArgument; the message quotes the text and lists the spellings.
   static absl::StatusOr<JointPolicy> Parse(const std::string& text, JointSize limit);
 
-  // The same buckets with this guard in place of its own. Errors: kInvalidArgument  a field of it
-  // outside its range.
+  // The same buckets with this guard instead of its own. Errors: kInvalidArgument a field of the
+  // guard is outside its range.
   absl::StatusOr<JointPolicy> WithGuard(const JointGuard& guard) const;
 
-  // Returns the preferred bucket among those that hold (a, b), or nullopt if none does: beyond the
-  // limit or the rule, or where all that would hold it are beyond the rule; or if the guard refuses
-  // that bucket. Such a call runs eagerly. Extent 0 is held by every bucket. Requires: a >= 0 and
-  // b >= 0 (checked). Cost: two table reads for a grid; O(log of the buckets) for a list, two
-  // short searches without branches and one table read. Never allocates.
+  // Returns the preferred bucket among those that hold (a, b). Returns nullopt if none does,
+  // because the size is beyond the limit or the rule, or every bucket that could hold it is; and if
+  // the guard refuses the bucket. Such a call runs eagerly. Every bucket holds extent 0. Requires:
+  // a >= 0 and b >= 0 (checked). Cost: two table reads for a grid; O(log of the buckets) for a
+  // list, two short searches without branches and one table read. Never allocates.
   std::optional<JointSize> Find(int64_t a, int64_t b) const {
     const std::optional<JointSize> bucket = FindUnguarded(a, b);
     if (bucket && guard_.max_ratio > 0 && Refuses(*bucket, {a, b})) return std::nullopt;
     return bucket;
   }
 
-  // What Find would return without the guard: the same bucket wherever Find finds one, and what the
-  // guard refuses besides. Requires, Cost: those of Find.
+  // What Find would return without the guard. Requires, Cost: those of Find.
   std::optional<JointSize> FindUnguarded(int64_t a, int64_t b) const {
     COPPICE_CHECK(a >= 0 && b >= 0, "an extent is negative");
     return axes_.empty() ? FindInList(a, b) : FindInGrid(a, b);
   }
 
-  // Why Find finds nothing. Requires: that it does (checked). Cost: that of Find.
+  // Why Find returns nullopt. Requires: it does (checked). Cost: that of Find.
   NoBucket WhyNone(int64_t a, int64_t b) const;
 
-  // How many buckets there are. Cost: O(rungs of the first ladder).
+  // How many buckets there are. Cost: O(buckets of the first ladder).
   int64_t count() const;
-  // A grid's in the order of a, then b; a list's with the preferred first. Requires: no more than
-  // PaddingPolicy::kExtentMax (checked). Cost: allocates.
+  // The buckets: of a grid in the order of a, then b; of a list with the preferred ones first.
+  // Requires: no more than PaddingPolicy::kExtentMax (checked). Cost: allocates.
   std::vector<JointSize> buckets() const;
 
   bool is_grid() const { return !axes_.empty(); }
   // The two ladders of a grid; empty for a list.
   std::span<const PaddingPolicy> axes() const { return axes_; }
-  // Whether a list prefers its buckets in another order than that of their elements.
+  // Whether a list prefers its buckets in another order than by their elements.
   bool is_ordered() const { return ordered_; }
   JointSize limit() const { return limit_; }
   int64_t budget() const { return budget_; }  // 0: there is no rule.

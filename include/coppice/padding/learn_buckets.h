@@ -1,16 +1,16 @@
-// Learns buckets from a histogram: the ladder that pads the least, exactly.
+// Learns buckets from a histogram: finds the ladder with the least padding. The result is exact.
 //
-// A call of size s in bucket b costs cost(b) - cost(s). LearnBuckets finds the sizes that make the
-// sum over all calls, plus a price per bucket, as small as it can be with at most so many buckets.
-// The plain optimum puts every bucket where traffic was and leaves a jump behind it; two options
-// keep a ladder good when traffic moves: a prior, weight on sizes as if they had been called, and
-// caps, which bound the padding of each call whether its size has been seen or not.
+// A call of size s in bucket b costs cost(b) - cost(s). LearnBuckets chooses at most `count`
+// buckets that minimise the sum over all calls, plus a price per bucket. The plain optimum puts
+// every bucket where traffic was, with a jump to the limit after it. Two options keep a ladder good
+// when traffic moves. A prior gives weight to sizes that nobody called. Caps limit the padding of
+// each call, whether its size was seen or not.
 //
 //   sizes 3 3 3 7 7 40, limit 64      2 buckets: 7 64        3 buckets: 3 7 64, or 7 40 64
 //
-// With a prior and without caps, a limit does not matter to how sizes below it are padded: what is
-// learned ends at the largest size of the traffic, and from there on buckets double up to the
-// limit. They are beside the count, since a bucket that nobody calls has no graph.
+// With a prior and without caps, the limit does not change how sizes below it are padded: learned
+// buckets end at the largest size of the traffic, and from there buckets double up to the limit.
+// These are not part of the count, because a bucket that nobody calls has no graph.
 //
 //   sizes 2..60, 13 buckets, limit 4096      13 buckets up to 60, then 120 240 480 ... 3840 4096
 //
@@ -31,57 +31,59 @@
 namespace coppice {
 
 struct LearnOptions {
-  // The last bucket. Larger sizes in the histogram have no part: they have no bucket.
+  // The last bucket. Larger sizes in the histogram have no bucket and are ignored.
   int64_t limit = 0;  // In [1, PaddingPolicy::kExtentMax].
 
-  // At most so many buckets, the limit and forced sizes included, but not those of doubling; 0: as
-  // many as pay their price.
+  // The most buckets, with the limit and forced sizes, but without those that double; 0: as many as
+  // are worth their price.
   int64_t count = 0;  // In [0, candidates].
-  // What having a bucket costs, beside the calls of the whole histogram: bytes of a graph, or time
-  // to record it, turned into the unit of `cost`. Where a `price_of` is given, by its size.
+  // What a bucket itself costs, compared with all calls of the histogram: bytes of a graph, or time
+  // to record it, converted to the unit of `cost`. `price_of`, if given, makes it depend on the
+  // size.
   double price = 0;  // >= 0, finite; a count or a price must be given.
   std::function<double(int64_t size)> price_of;
 
-  // Buckets are multiples of this, but for the limit and forced sizes. These are the candidates.
+  // Buckets are multiples of this, except for the limit and forced sizes. These are the candidates.
   int64_t align = 1;  // >= 1.
-  // Sizes that are buckets in every case, as the budget of a chunked prefill; in any order.
+  // Sizes that are always buckets, such as the budget of a chunked prefill; in any order.
   std::vector<int64_t> forced;  // Each in [1, limit].
 
-  // This share of the weight is spread over sizes, and the rest over the histogram: over those up
-  // to the largest of it, or, with caps, to the limit. A size x has 1 / x as much, times the mean
-  // over all calls of min(1, (size / x)^2), so that it fades where sizes are rarely as large. 0:
-  // nothing is done for sizes that nobody called, and no bucket is beside the count.
+  // The share of the weight that is spread over all sizes up to the largest of the histogram, or,
+  // with caps, up to the limit; the calls of the histogram have the rest. A size x gets a part in
+  // proportion to 1 / x, times the mean over all calls of min(1, (size / x)^2), so that sizes which
+  // calls rarely reach get little. 0: sizes that nobody called get no weight, and no buckets
+  // double.
   double prior = 0.05;  // In [0, 1].
 
-  // Caps: a call of size s in [1, limit] may be padded to b only if b <= max_ratio * s, or
-  // b - s <= max_gap, or no candidate lies in [s, b). max_ratio 0: no cap, and no max_gap.
+  // Caps: a call of size s in [1, limit] may be padded to b only if b <= max_ratio * s, or b - s
+  // <= max_gap, or no candidate lies in [s, b). If max_ratio is 0 there is no cap, and max_gap must
+  // be 0.
   double max_ratio = 0;  // 0, or >= 1 and finite.
   int64_t max_gap = 0;   // >= 0.
 
-  BucketCost cost;  // Empty: elements.
+  BucketCost cost;  // Empty: the number of elements.
 };
 
 struct LearnedBuckets {
   std::vector<int64_t> buckets;  // Increasing; the last is the limit.
-  int64_t doublings = 0;         // So many of these, the last, are beside the count.
-  double cost = 0;               // Of the histogram's calls up to the limit, padded.
-  double real_cost = 0;          // Of the same, without padding.
+  int64_t doublings = 0;         // How many of the last ones double and are not part of the count.
+  double cost = 0;               // Cost of the histogram's calls up to the limit, padded.
+  double real_cost = 0;          // The same, without padding.
   double waste_pct = 0;          // 100 * (cost - real_cost) / real_cost; 0 where that is 0.
   double mass = 0;               // Calls up to the limit.
   double beyond = 0;             // Calls of sizes above the limit.
 };
 
-// The candidates that a LearnBuckets may choose from at most; each takes about 60 bytes while it
-// runs.
+// The most candidates that LearnBuckets may choose from; each takes about 60 bytes while it runs.
 inline constexpr int64_t kLearnCandidatesMax = int64_t{1} << 22;
 
-// The buckets of the least cost, and those of doubling. It is exact, up to the rounding of sums of
-// doubles, and always the same for the same arguments: of equal costs fewer buckets, and no bucket
-// could be smaller at the same cost. Errors: kInvalidArgument  an option outside its range; no call
-// up to the limit; more buckets asked for than there are candidates; a count below the forced
-// sizes, or with which the caps cannot be kept: the smallest that can is named; a cost that falls,
-// is below 0 or not finite. kOutOfRange  more than kLearnCandidatesMax candidates. Cost: about
-// O(limit / align) a dozen times, with caps a few times more; allocates.
+// The buckets of least cost, and those that double. The result is exact, up to the rounding of sums
+// of doubles, and equal arguments give equal results: of ladders with equal cost it has the fewest
+// buckets, and the smallest. Errors: kInvalidArgument an option is outside its range; there is no
+// call up to the limit; the count is more than the candidates, less than the forced sizes, or too
+// small for the caps (the message has the smallest that is enough); a cost falls, is below 0 or not
+// finite; kOutOfRange there are more than kLearnCandidatesMax candidates. Cost: about a dozen times
+// O(limit / align), with caps a few times more; allocates.
 absl::StatusOr<LearnedBuckets> LearnBuckets(const SizeHistogram& histogram,
                                             const LearnOptions& options);
 

@@ -1,4 +1,4 @@
-// Padding policy: maps a call's dynamic extent onto one of a few buckets.
+// Padding policy: maps a call's dynamic extent to one of a few buckets.
 //
 // A bucket is a static extent that one CUDA graph is recorded for. A call of extent n runs in the
 // smallest bucket b >= n; the b - n trailing elements are padding, and kernels must not let them
@@ -12,7 +12,8 @@
 //   exact                  every extent is its own bucket
 //   vllm, tpu:256, ...     what other systems pad to (padding_presets.h)
 //
-// A guard keeps calls out of buckets that would be mostly padding; they run without a graph too.
+// A guard keeps calls out of buckets that would be mostly padding. These calls run without a graph,
+// as do calls above the maximum.
 //
 // Units: extents count elements along the dynamic axis; nothing in this file is in bytes.
 // Threads: immutable once created; every const method may be called from any thread.
@@ -31,13 +32,13 @@
 
 namespace coppice {
 
-// Which calls a policy refuses although a bucket holds them.
+// Limits on padding: a policy refuses these calls although a bucket holds them.
 struct PaddingGuard {
-  // A call is refused if its bucket is more than this times its extent; 0: never for that.
+  // A call is refused if its bucket is more than this times its extent; 0: no limit.
   double max_ratio = 0;  // 0, or >= 1 and finite.
-  // Extents below this are small enough to replay whatever the ratio says.
+  // The ratio does not apply to extents below this.
   int64_t min_replay_size = 0;  // >= 0.
-  // Per bucket, the smallest extent that it serves; empty: every one. The ratio comes on top.
+  // Per bucket, the smallest extent that it serves; empty: no limit. The ratio applies, too.
   std::vector<int64_t> lower_bounds;  // Each in [0, its bucket].
 
   friend bool operator==(const PaddingGuard&, const PaddingGuard&) = default;
@@ -64,19 +65,19 @@ class PaddingPolicy {
   static absl::StatusOr<PaddingPolicy> Geometric(double ratio, int64_t align, int64_t maximum);
   // Doubles from `minimum` (>= 1) up to `step` (>= minimum), itself a bucket, then grows by `step`.
   static absl::StatusOr<PaddingPolicy> Ramp(int64_t minimum, int64_t step, int64_t maximum);
-  // Any positive extents in any order, at least one; repeats are dropped, those above `maximum` are
-  // an error.
+  // Any positive extents in any order, at least one. Repeats are dropped; extents above `maximum`
+  // are an error.
   static absl::StatusOr<PaddingPolicy> List(std::span<const int64_t> buckets, int64_t maximum);
 
-  // Reads the spellings in the picture above: a name with all its arguments after colons
+  // Parses the spellings in the table above: a name with all its arguments after colons
   // (`geometric` alone means 1.25:1, `linear` 16, `ramp` 4:16, `tpu` 256), the name of a preset, or
   // a comma-separated list. The whole text must match; numbers have no sign and no exponent.
-  // Errors: kInvalidArgument quoting the text and listing the spellings.
+  // Errors: kInvalidArgument; the message quotes the text and lists the spellings.
   static absl::StatusOr<PaddingPolicy> Parse(const std::string& text, int64_t maximum);
 
-  // The same ladder with this guard in place of its own. Errors: kInvalidArgument  a field of it
-  // outside its range, or not one lower bound per bucket; `exact` takes none. Cost: O(maximum);
-  // allocates.
+  // The same ladder with this guard instead of its own. Errors: kInvalidArgument a field of the
+  // guard is outside its range, there is not one lower bound per bucket, or the policy is `exact`.
+  // Cost: O(maximum); allocates.
   absl::StatusOr<PaddingPolicy> WithGuard(const PaddingGuard& guard) const;
 
   // Returns the smallest bucket that holds `extent`, or nullopt if it is above the maximum or the
@@ -92,7 +93,7 @@ class PaddingPolicy {
     return bucket;
   }
 
-  // Why Find finds nothing. Requires: that it does (checked). Cost: O(1).
+  // Why Find returns nullopt. Requires: it does (checked). Cost: O(1).
   NoBucket WhyNone(int64_t extent) const;
 
   // The ladder, strictly increasing and never empty; for `exact`, every extent from 1 to the

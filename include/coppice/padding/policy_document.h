@@ -1,4 +1,4 @@
-// Policies as JSON: what `coppice tune` writes, and whoever pads reads.
+// Policies as JSON, which `coppice tune` writes and programs that pad read.
 //
 //   {"version": 1, "buckets": [1, 2, 4, 64]}                    a list; the maximum is its last
 //   {"version": 1, "ladder": "pow2", "maximum": 64}             a spelling of PaddingPolicy::Parse
@@ -6,7 +6,7 @@
 //    "guard": {"max_ratio": "2", "min_replay_size": 4, "lower_bounds": [1, 16]},
 //    "learned": {"waste_pct": "5.31", "mass": "12340", "limit": 64}}
 //
-// Fractions are strings, so that they keep every bit. Other fields begin with "x-".
+// Fractions are strings, so that they keep every bit. Other fields must begin with "x-".
 //
 // Units: as PaddingPolicy's. Threads: pure functions.
 
@@ -28,7 +28,7 @@ inline constexpr int64_t kPolicyDocumentVersion = 1;
 
 // What a policy was learned from.
 struct LearnedFrom {
-  double waste_pct = 0;  // Expected of the same traffic. >= 0.
+  double waste_pct = 0;  // Expected waste for the same traffic. >= 0.
   double mass = 0;       // Calls. >= 0.
   int64_t limit = 0;     // The largest size that was asked for. >= 1.
 
@@ -40,15 +40,15 @@ struct PolicyDocument {
   std::optional<LearnedFrom> learned;
 };
 
-// Reads a document; `where` names it in errors. `maximum` is that of a document that gives none, or
-// 0; one that gives another is an error. Errors: kInvalidArgument  no such document, with the place
-// in it; kUnimplemented  another version.
+// Reads a document; `where` names it in errors. `maximum`, unless it is 0, is the maximum if the
+// document gives none; a document that gives another one is an error. Errors: kInvalidArgument it
+// is no such document (the message has the place in it); kUnimplemented it has another version.
 absl::StatusOr<PolicyDocument> ReadPolicyDocument(std::string_view text,
                                                   const std::string& where,
                                                   int64_t maximum = 0);
 
 // The document on one line, which ReadPolicyDocument reads back as the same. A ladder with a name
-// keeps it; a list is written out.
+// is written by its name, a list with its buckets.
 std::string WritePolicyDocument(const PolicyDocument& document);
 
 }  // namespace coppice

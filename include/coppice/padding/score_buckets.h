@@ -1,4 +1,4 @@
-// What traffic would cost with a policy: per bucket, and which sizes cost the most.
+// The cost of traffic with a policy: per bucket, and for the sizes that cost the most.
 //
 // Units: sizes count elements; counts are calls; costs are in the unit of the BucketCost.
 // Threads: pure functions.
@@ -18,11 +18,11 @@ namespace coppice {
 struct BucketScore {
   int64_t bucket = 0;
   double calls = 0;
-  double cost = 0;       // Of these calls, padded.
-  double real_cost = 0;  // Of the same, without padding.
+  double cost = 0;       // Cost of these calls, padded.
+  double real_cost = 0;  // The same, without padding.
 };
 
-// What one size costs beyond itself.
+// The cost of the padding of one size.
 struct SizeLoss {
   int64_t size = 0;
   int64_t bucket = 0;
@@ -31,14 +31,14 @@ struct SizeLoss {
 };
 
 struct PolicyScore {
-  double calls = 0;      // That have a bucket; the costs are theirs.
+  double calls = 0;      // Calls that have a bucket; only they are in the costs.
   double beyond = 0;     // Calls above the maximum.
   double refused = 0;    // Calls that the policy's guard refuses.
   double cost = 0;       // Padded.
   double real_cost = 0;  // Without padding.
   double waste_pct = 0;  // 100 * (cost - real_cost) / real_cost; 0 where that is 0.
-  int64_t buckets = 0;   // Of the policy; for `exact`, sizes that have been called.
-  // Every bucket of the policy in order, those without a call too; for `exact` only with calls.
+  int64_t buckets = 0;   // Buckets of the policy; for `exact`, sizes that were called.
+  // Every bucket of the policy in order, also without calls; for `exact` only those with calls.
   std::vector<BucketScore> per_bucket;
   std::vector<SizeLoss> worst;  // At most `worst_max` sizes, the most costly first.
 };

@@ -1,4 +1,4 @@
-// How often each size was called for: what buckets are learned from and scored on.
+// How often each size was called. Buckets are learned from it, and scored with it.
 //
 // Counts are real numbers, so that old traffic may weigh less than new.
 //
@@ -24,18 +24,18 @@ struct SizeCount {
 
 class SizeHistogram {
  public:
-  // Without a call.
+  // An empty histogram.
   SizeHistogram() = default;
 
-  // Sizes in any order; counts of a size that is there more than once add up. Errors:
-  // kInvalidArgument  a size below 0, a count that is not above 0 or not finite, or a sum of counts
-  // that is not. Cost: sorts; allocates.
+  // Sizes may be in any order; the counts of a repeated size are added. Errors: kInvalidArgument a
+  // size below 0, a count that is not above 0 or not finite, or a sum of counts that is not finite.
+  // Cost: sorts; allocates.
   static absl::StatusOr<SizeHistogram> From(std::span<const SizeCount> counts);
   // One call per size. Errors: kInvalidArgument  a size below 0.
   static absl::StatusOr<SizeHistogram> FromSizes(std::span<const int64_t> sizes);
 
   // Adds calls of one size. Requires: size >= 0, count > 0 and finite (checked). Cost: a binary
-  // search; for a size that is new also O(sizes), so many are better given to From at once.
+  // search; for a new size also O(sizes), so give many sizes to From at once.
   void Add(int64_t size, double count = 1);
 
   // Sorted by size, each size once.

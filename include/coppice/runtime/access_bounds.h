@@ -1,7 +1,8 @@
-// The bytes that a launch's arguments stand for, told to a driver that can hold the kernel to them.
+// The bytes that the arguments of a launch point to, for a driver that can check the kernel's
+// accesses against them.
 //
-// A driver is given addresses, and does not learn where what lies there ends. Who launches from a
-// description of the kernel knows, and says so around the driver's call:
+// A driver gets addresses, but not the sizes of the buffers there. Code that launches from a
+// description of the kernel knows the sizes, and declares them around the driver's call:
 //
 //   const ArgumentBytes arguments[] = {{.argument = 0, .name = "x", .begin = x, .bytes = 64},
 //                                      {.argument = 1, .name = "y", .begin = y, .bytes = 64,
@@ -10,10 +11,10 @@
 //   driver.Call<&DriverTable::LaunchKernel>(...);
 //
 // The emulator keeps them with the launch, or with the node of a graph. A compiled kernel that
-// accesses anything else, but for variables of its module, ends the context with 700, and fault()
-// names the nearest argument. CUDA's driver never asks.
+// accesses anything else, except variables of its module, ends the context with 700, and fault()
+// names the nearest argument. CUDA's driver ignores them.
 //
-// Units: bytes. Threads: bounds are of launches by the thread that made them.
+// Units: bytes. Threads: bounds apply to launches on the thread that made them.
 
 #pragma once
 
@@ -26,17 +27,19 @@
 namespace coppice {
 
 struct ArgumentBytes {
-  int argument = 0;       // Of the kernel, from 0; several may be of one struct.
-  std::string_view name;  // What people call it.
+  int argument = 0;       // Index of the kernel's argument, from 0; several entries may be of one
+                          // struct.
+  std::string_view name;  // Its name in messages.
   DeviceAddress begin = 0;
   int64_t bytes = 0;
-  bool writes = false;  // Whether the kernel may write them; it may always read.
+  bool writes = false;  // Whether the kernel may write these bytes; it may always read them.
 };
 
 class [[nodiscard]] AccessBounds {
  public:
-  // Holds what this thread launches and adds to graphs while it lives to these bytes, all of them
-  // together. `arguments` outlive it. Of several the innermost counts. Cost: allocates nothing.
+  // While it lives, what this thread launches and adds to graphs may access only these bytes.
+  // `arguments` must outlive it. If several are alive, the innermost applies. Cost: allocates
+  // nothing.
   explicit AccessBounds(std::span<const ArgumentBytes> arguments);
   ~AccessBounds();
   AccessBounds(const AccessBounds&) = delete;
@@ -44,7 +47,7 @@ class [[nodiscard]] AccessBounds {
 
   std::span<const ArgumentBytes> arguments() const { return arguments_; }
 
-  // Those of the calling thread; null: its launches are not held to anything.
+  // The bounds of the calling thread; null: its launches have none.
   static const AccessBounds* Current();
 
  private:

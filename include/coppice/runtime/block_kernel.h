@@ -1,7 +1,8 @@
 // Block-style kernels: one source for the GPU (nvcc, CUB) and for the host (g++).
 //
-// A kernel is written for a whole block. Per-thread code goes into ForEach; a value that lives
-// across two ForEach calls is a Register; threads meet only in the collectives and in Sync.
+// A kernel is written for a whole block. Per-thread code goes into ForEach. A per-thread value that
+// is kept across two ForEach calls is a Register. Threads synchronise only in the collectives and
+// in Sync.
 //
 //   struct ScaleParams { const float* x; float* y; int64_t count; float factor; };
 //   COPPICE_KERNEL(Scale, 256, ScaleParams) {
@@ -20,12 +21,11 @@
 // collectives are CUB's. On the host ForEach loops over the threads, a Register is an array and the
 // collectives are serial: results do not depend on the schedule.
 //
-// Rules: a body names its parameters `params` and its block `block`; code outside ForEach is
-// uniform (the same for all threads) and must not write memory; kernels throw nothing and hold
-// nothing that needs a destructor; a thread reads what another wrote only after Sync or a
-// collective. Every kernel declares what it touches, once, so that accesses which nothing orders
-// can be found. The macros stand in a named namespace. The build compiles a file with
-// coppice_kernels() (CMake).
+// Rules: a body calls its parameters `params` and its block `block`; code outside ForEach is
+// uniform (the same for all threads) and must not write memory; kernels do not throw and have no
+// objects that need a destructor; a thread reads what another wrote only after Sync or a
+// collective. Every kernel declares its accesses once, so that unordered accesses can be found. Use
+// the macros in a named namespace. Compile a file with coppice_kernels() (CMake).
 //
 // Threads: a kernel file is compiled twice; nothing here keeps state.
 
@@ -47,7 +47,7 @@
 #include <type_traits>
 #endif
 
-// Qualifies a function that kernels call, and one that declarations of accesses call as well.
+// Qualifiers of a function that kernels call, and of one that declarations of accesses call, too.
 #ifdef __CUDACC__
 #define COPPICE_DEVICE __device__ inline
 #define COPPICE_ANYWHERE __host__ __device__ inline
@@ -56,8 +56,8 @@
 #define COPPICE_ANYWHERE inline
 #endif
 
-// Declares `name`, an array of `count` values that the block shares, contents undefined. Stands in
-// a kernel body, outside ForEach.
+// Declares `name`, an array of `count` values that the block shares, with undefined contents. Use
+// it in a kernel body, outside ForEach.
 #ifdef __CUDACC__
 #define COPPICE_SHARED(type, name, count) __shared__ type name[count]
 #else
@@ -99,8 +99,8 @@ namespace internal {
 
 #ifdef __CUDACC__
 
-// The device's half. Each function keeps its scratch in static shared memory, hands its result to
-// every thread and ends in a barrier, after which the scratch may be used again.
+// The device's half. Each function keeps its scratch in static shared memory, gives its result to
+// every thread and ends in a barrier, after which the scratch may be reused.
 
 template <int kThreads, typename Body>
 __device__ inline void ForEachThread(const Body& body) {
@@ -154,9 +154,9 @@ __device__ inline void SortDescending(BlockRegister<float, kThreads>& keys,
 
 #else
 
-// The host's half: the threads in turn.
+// The host's half: runs the threads in turn.
 
-// Fills a block's shared memory, which starts undefined, with what no kernel would store.
+// Fills a block's shared memory, whose contents are undefined at first, with an unlikely pattern.
 inline void FillFresh(void* memory, size_t bytes) {
   constexpr int kFresh = 0xCB;
   std::memset(memory, kFresh, bytes);
@@ -200,7 +200,7 @@ inline uint32_t OrderOf(float value) {
 template <int kThreads>
 inline void SortDescending(BlockRegister<float, kThreads>& keys,
                            BlockRegister<int32_t, kThreads>& values) {
-  // The thread in the low half makes all items distinct, and so the sort stable.
+  // The thread number in the low half makes all items distinct, and so the sort stable.
   uint64_t items[kThreads];
   for (int thread = 0; thread < kThreads; ++thread)
     items[thread] = uint64_t{~OrderOf(keys[thread])} << 32 | static_cast<uint32_t>(thread);
@@ -270,8 +270,8 @@ class BlockOf {
   }
 #endif
 
-  // The dynamic shared memory of the launch (LaunchShape::shared_bytes) as values of T, contents
-  // undefined. Aligned to 16 bytes. The kernel has to be told how large it is.
+  // The dynamic shared memory of the launch (LaunchShape::shared_bytes) as values of T, with
+  // undefined contents. Aligned to 16 bytes. Pass its size to the kernel as a parameter.
   template <typename T>
   COPPICE_DEVICE T* DynamicShared() const {
 #ifdef __CUDACC__
@@ -347,9 +347,9 @@ class BlockOf {
 
 }  // namespace coppice
 
-// COPPICE_KERNEL(Name, threads, Params) { body }
-// Defines the kernel `Name` of blocks of `threads` threads, on the host as NameHostKernel. The body
-// is that of a member function, so that it may call its block type `Block`.
+// COPPICE_KERNEL(Name, threads, Params) { body } Defines the kernel `Name` of blocks of `threads`
+// threads, on the host as NameHostKernel. The body is that of a member function, where `Block` is
+// the type of `block`.
 //
 // COPPICE_ACCESSES(Name, Params) { body }
 // Declares what a launch of `Name` reads and writes: `params` are its parameters, `accesses` a

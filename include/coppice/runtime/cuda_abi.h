@@ -1,9 +1,9 @@
 // The part of CUDA's driver ABI that coppice uses, declared without <cuda.h>.
 //
-// The build needs no CUDA Toolkit. Handles are the Toolkit's own opaque types, so a CUstream of an
-// application that includes <cuda.h> passes straight through; enums and structs have coppice's
-// spelling and CUDA's layout. Where a Toolkit is found, tests/runtime/cuda_abi_test.cc compares
-// every size, offset and value with the real header.
+// The build needs no CUDA Toolkit. Handles are the Toolkit's own opaque types, so an application
+// that includes <cuda.h> can pass its CUstream directly. Enums and structs have coppice's spelling
+// and CUDA's layout. If a Toolkit is found, tests/runtime/cuda_abi_test.cc compares every size,
+// offset and value with the real header.
 //
 // Source of the facts: cuda.h of CUDA 13.0. Threads: types only.
 
@@ -101,8 +101,9 @@ enum class CuFunctionAttribute : int {
 };
 
 enum class CuJitOption : int {
-  kErrorLog = 5,       // A buffer of char for what a compiler of PTX has to say.
-  kErrorLogBytes = 6,  // Its size as the value itself, which becomes what was written.
+  kErrorLog = 5,       // A char buffer for the messages of the PTX compiler.
+  kErrorLogBytes = 6,  // Its size, passed as the value itself; replaced by the number of bytes
+                       // written.
 };
 
 enum class CuLaunchAttributeId : int {
@@ -136,7 +137,7 @@ inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kAddCaptureDependencies = 0;
 inline constexpr unsigned kSetCaptureDependencies = 1;
 
-// A 64-bit flag of cuGetProcAddress: entries that mean the legacy default stream by stream 0.
+// A 64-bit flag of cuGetProcAddress: entries for which stream 0 is the legacy default stream.
 inline constexpr uint64_t kGetProcAddressLegacyStream = 1;
 
 enum class CuCaptureMode : int { kGlobal = 0, kThreadLocal = 1, kRelaxed = 2 };
@@ -223,7 +224,7 @@ struct CuLaunchAttribute {
   CuLaunchAttributeValue value = {};
 };
 
-// A TMA descriptor: a value of the driver's own. Aligned to 64 bytes before CUDA 13.
+// A TMA descriptor, opaque to all but the driver. Aligned to 64 bytes before CUDA 13.
 struct alignas(128) CuTensorMap {
   uint64_t opaque[16] = {};
 };
@@ -289,7 +290,7 @@ struct CuGraphExecUpdateResultInfo {
   CuGraphNode error_from_node = nullptr;
 };
 
-// How one node depends on another; all zeros: on all of it, and sees what it wrote.
+// How one node depends on another; all zeros: it runs after all of it, and sees what it wrote.
 struct CuGraphEdgeData {
   unsigned char from_port = 0;
   unsigned char to_port = 0;
@@ -297,7 +298,7 @@ struct CuGraphEdgeData {
   unsigned char reserved[5] = {};
 };
 
-// Of an edge between kernels, the later of which may start before the earlier has ended.
+// For an edge between kernels of which the later may start before the earlier has ended.
 inline constexpr unsigned char kProgrammaticPort = 1;
 inline constexpr unsigned char kProgrammaticEdge = 1;
 

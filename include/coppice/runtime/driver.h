@@ -1,11 +1,11 @@
-// The driver: one table of CUDA entry points, filled by libcuda or by whoever stands for it.
+// The driver: one table of CUDA entry points, filled by libcuda or by the emulator.
 //
-// Nothing in coppice reaches a device by any other way, and nothing links libcuda or libcudart.
-// A Driver is the table plus the translation of CuResult into absl::Status:
+// coppice uses a device only through this table, and never links libcuda or libcudart. A Driver is
+// the table plus the translation of CuResult into absl::Status:
 //
 //   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemUnmap>(address, bytes));
 //
-// Code that must tell results apart (kNotReady, for one) calls `driver.table().EventQuery(event)`.
+// Code that needs the result itself (such as kNotReady) calls `driver.table().EventQuery(event)`.
 //
 // Threads: immutable once made; the entries themselves are as thread-safe as CUDA's.
 
@@ -49,10 +49,10 @@ const DriverEntry& DriverEntryAt(int index);
 // Index of the entry with this CUDA name, or nullopt.
 std::optional<int> FindDriverEntry(std::string_view symbol);
 
-// Index in table order of the entry that `offset_bytes` into a DriverTable names.
+// Index in table order of the entry at `offset_bytes` in a DriverTable.
 int DriverEntryIndex(size_t offset_bytes);
 
-// Whose entries a table has: libcuda's, or those of an emulator, which runs host kernels.
+// Whose entries a table has: those of libcuda, or of an emulator, which runs kernels on the host.
 enum class DriverKind : uint8_t { kCuda, kEmulator };
 
 class Driver {
@@ -82,7 +82,7 @@ class Driver {
     return ErrorOf(result, OffsetOf(&(table_.*Entry)));
   }
 
-  // The same translation for a result that the caller has looked at. `entry` is the CUDA name.
+  // The same translation for a result that the caller already has. `entry` is the CUDA name.
   // kInvalidValue, kInvalidHandle, kInvalidImage, kInvalidPtx, kCooperativeLaunchTooLarge and
   // kInvalidClusterSize become kInvalidArgument; kOutOfMemory kResourceExhausted; kNotFound
   // kNotFound; kNotPermitted kFailedPrecondition; 900 to 907 and 401 kAborted; kNoDevice
@@ -101,23 +101,24 @@ class Driver {
   DriverKind kind_;
 };
 
-// What a status of Driver::Call carries.
+// The failed driver call that a status of Driver::Call carries.
 struct DriverFailure {
   std::string entry;  // CUDA's name: "cuMemMap".
   CuResult result = CuResult::kUnknown;
 };
 
-// What the status carries, or nullopt if it is no status of Driver::Call and was given nothing.
+// What the status carries; nullopt if it is not from Driver::Call, and WithFailureOf added nothing.
 std::optional<DriverFailure> DriverFailureOf(const absl::Status& status);
 std::optional<CuResult> CuResultOf(const absl::Status& status);
 
-// `status`, which says more than `cause`, carrying what `cause` carries.
+// `status` with the driver failure that `cause` carries; for a status that says more than its
+// cause.
 absl::Status WithFailureOf(const absl::Status& cause, absl::Status status);
 
 // CUDA's name of a result ("CUDA_ERROR_ILLEGAL_ADDRESS"), or "CUDA_ERROR_<number>" if unknown.
 std::string NameOf(CuResult result);
 
-// True for the results after which a process can do no further CUDA work (700, 719 and their kin).
+// True for results after which a process can do no further CUDA work, such as 700 and 719.
 bool IsSticky(CuResult result);
 
 }  // namespace coppice

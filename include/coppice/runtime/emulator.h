@@ -1,113 +1,122 @@
-// The emulator: the driver table made of host code, so that everything runs without a GPU.
+// The emulator: an implementation of the driver table as host code, so that everything runs without
+// a GPU.
 //
-// Rule: of driver calls and memory, it may reject what a GPU tolerates; it never accepts what a GPU
-// rejects. Inside a kernel it is host code: see what it does not model.
+// Rule for driver calls and memory: the emulator may reject what a GPU accepts, but never accepts
+// what a GPU rejects. Kernels that run as host code
+// are checked less; see "Does not model".
 //
 // Models
-//   * Virtual memory: one sparse memfd stands for device memory; reserve, create, map, set access,
-//     unmap and release move real pages in 2 MiB granules; a range that is reserved but not mapped
-//     or not accessible is PROT_NONE.
-//   * Plain allocations (cuMemAlloc), 512-byte aligned, each in pages of its own that end at a
-//     guard page. The host bounds their number: about 32,000 where vm.max_map_count is 65,530.
-//   * Every allocation has an id that no other ever has (cuPointerGetAttribute); mapped memory has
-//     that of its cuMemCreate handle.
-//   * Fresh memory is filled: 0xCB in every fresh physical byte, and in a block's shared memory.
-//   * Streams and events with CUDA's ordering. Work is queued, and executes only inside calls that
+//   * Virtual memory: one sparse memfd is the device memory. Reserve, create, map, set access,
+//     unmap and release move real pages in units of 2 MiB. A range that is reserved but not mapped,
+//     or not accessible, is PROT_NONE.
+//   * Plain allocations (cuMemAlloc), 512-byte aligned, each in its own pages that end at a guard
+//     page. The host limits their number: about 32,000 if vm.max_map_count is 65,530.
+//   * Up to 16 devices, each with its own memory. A context belongs to one device, and so do its
+//     streams, events and graph execs. Those of another device are refused (400), and so are copies
+//     from or to its memory (1); a kernel that touches that memory ends the context with 700.
+//   * Every allocation has a unique id (cuPointerGetAttribute), which is never reused; mapped
+//     memory has that of its cuMemCreate handle.
+//   * Fresh memory is filled with 0xCB: every fresh physical byte, and a block's shared memory.
+//   * Streams and events with CUDA's ordering. Work is queued. It executes only inside calls that
 //     wait or query, or when more than `Options::queue_limit` operations are queued, on the calling
-//     thread, one operation at a time, in an order drawn from `Options::seed` among the operations
-//     that are ready: streams overtake each other, so do unordered nodes of a graph and the blocks
-//     of a kernel. With `Options::eager_permille` some operations also run at enqueue, so that "too
-//     early" is met as well as "too late". A query runs a few operations before it answers, so that
-//     polling comes to an end.
-//   * A virtual clock, which events with timing read when the work before them has run: each
-//     operation or graph node that runs takes 1 us, whichever stream it is on and whatever it does.
-//     cuEventElapsedTime runs nothing: who polls has to query.
-//   * A kernel's parameters are copied at the call; the host memory of a copy is used when the copy
-//     executes.
+//     thread and one operation at a time. The order among operations that are ready is drawn from
+//     `Options::seed`: streams overtake each other, and so do unordered nodes of a graph and the
+//     blocks of a kernel. With `Options::eager_permille` some operations also run at enqueue, so
+//     that work which runs too early is tested as well as work which runs too late. A query runs a
+//     few operations before it answers, so that polling ends.
+//   * The legacy stream (0 and 1) of each context, which waits for the blocking streams and makes
+//     them wait, and the per-thread stream of each thread (2).
+//   * A virtual clock, which events with timing read when the work before them has run. Each
+//     operation or graph node takes 1 us, on any stream. cuEventElapsedTime runs nothing, so a loop
+//     that polls must query.
+//   * A kernel's parameters are copied at the call; host memory in a copy is read or written when
+//     the copy executes.
 //   * cuMemFree waits for all work, as CUDA's does for plain allocations. MemUnmap and MemRelease
-//     wait for nothing: work that runs later faults.
+//     do not wait: work that uses the memory later faults.
 //   * Capture: modes, the per-thread exchange mode, a table of what each mode forbids, fork and
-//     join through events, the result codes 401 and 900 to 908 (but 906, which needs the legacy
-//     stream), cross-thread invalidation, changes to what a stream's next node depends on. An
-//     invalidated capture destroys its graph at once.
-//   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot,
-//     and an update of it leaves queued launches alone; one exec never overlaps itself; launch or
-//     upload into a capturing stream is 900. A node depends on nodes that exist, so no graph has a
-//     cycle.
+//     join through events, the result codes 401 and 900 to 908, cross-thread invalidation, updates
+//     of capture dependencies. An invalidated capture destroys its graph at once.
+//   * Graphs of kernel, memcpy, memset, host, child and empty nodes; instantiate takes a snapshot;
+//     an update of the exec does not change queued launches; one exec never overlaps itself; launch
+//     or upload into a capturing stream is 900. A node can only depend on existing nodes, so no
+//     graph has a cycle.
 //   * Libraries: images of the build (kernel_image.h), whose kernels run as host code, or, with
-//     `Options::compiled_kernels`, as the PTX that nvcc made of them; and compiled kernels of any
-//     front end: the text of PTX, or a fatbin with PTX that is not compressed, for at most
-//     `Options::compute_capability`. Text that is no PTX, or is for a newer device, is refused with
-//     218, a kernel that needs what is not executed with 801, any other image with 209; the error
-//     log of cuLibraryLoadData says why. Variables of a module lie in device memory of its own.
+//     `Options::compiled_kernels`, as the PTX that nvcc made from them. Also compiled kernels of
+//     any front end: the text of PTX, or a fatbin with PTX that is not compressed, for at most
+//     `Options::compute_capability`. Text that is not PTX, or is for a newer device, is refused
+//     with 218; a kernel with instructions that the emulator does not execute with 801; any other
+//     image with 209. The error log of cuLibraryLoadData says why. Kernels of a cubin for the
+//     device are found, but cannot be launched. Variables of a module have their own device memory.
 //   * Compiled kernels, instruction by instruction, warp by warp: divergence, barriers, atomics,
-//     shared memory, matrix instructions, asynchronous copies. Each access is checked: one outside
-//     of what is mapped, or of what the launch is bound to (access_bounds.h), as those of kernel
-//     packages are, ends the context with 700, a misaligned one with 716, a failed assertion
-//     with 710, an operand that no device takes with 715, a trap with 719, threads that wait for
-//     what never happens with 702; fault() names kernel, block, thread and line. What else
-//     `Strictness` looks for is reported in the same way. vprintf writes to standard output when
-//     the kernel runs.
+//     shared memory, matrix instructions, asynchronous copies. Each access is checked. An access
+//     outside mapped memory, or outside the bounds of the launch (access_bounds.h; kernel packages
+//     set them), ends the context with 700, a misaligned access with 716, a failed assertion with
+//     710, an operand that no device accepts with 715, a trap with 719, and threads that wait
+//     forever with 702; fault() names kernel, block, thread and line. What `Strictness` looks for
+//     is reported with the same details. vprintf writes to standard output when the kernel runs.
 //   * Launches over grids of three dimensions, with as much dynamic shared memory as the function
-//     has leave for (48 KiB less what is static, or up to the device's limit); cooperative ones of
-//     at most 132 blocks, which an H200 holds whatever registers a kernel takes, beyond that 720;
-//     on a device of 9.0, clusters of up to 8 blocks, beyond that 912; programmatic ones, whose
-//     edges a capture notes. A graph node keeps what its launch said.
+//     may use (48 KiB less its static shared memory, or more if its attribute allows, up to the
+//     device's limit). Cooperative launches of at most 132 blocks, the number that an H200 always
+//     holds; more is 720. On a device of 9.0, clusters of up to 8 blocks; more is 912. Programmatic
+//     launches, whose edges a capture keeps. A graph node keeps the attributes of its launch.
 //   * Faults: an operation that touches memory which is not mapped or not accessible, or a kernel
-//     that declares to touch host memory, ends the context with 700. What is queued is dropped, and
-//     every later call returns the fault's error, those that release something after doing so,
-//     except those about the driver, the device or which context is current.
-//   * Context rules: 3 before cuInit, 201 on a thread without a current context. The last release
-//     of the context makes every handle of it invalid; what nobody destroyed stays in live().
-//   * Host functions, and kernels that run as host code, during which every entry returns 800 on
-//     their thread: what they wait for would never come, as they are part of it.
+//     that declares an access to host memory, ends the context with 700. Queued work is dropped,
+//     and every later call returns the fault's error, except calls about the driver, the device or
+//     the current context. Calls that release something do so before they return the error.
+//   * Context rules: 3 before cuInit, 201 on a thread without a current context. When a context
+//     ends, its streams and events become invalid; when the last one ends, every handle does. What
+//     was not destroyed stays in live(). Graphs and libraries belong to the process.
+//   * Host functions, and kernels that run as host code. While one runs, every entry returns 800 on
+//     its thread, because a wait for work would never end there.
 //
-// Refuses, although a GPU may allow it (beside what Strictness lists)
-//   * Any use of the legacy or the per-thread stream (0, 1, 2): kInvalidHandle, or 900 to begin a
-//     capture. coppice never uses them.
+// Refuses, although a GPU may allow it (besides what Strictness lists)
+//   * Work on a stream of a context that is not current: kInvalidHandle. Kernels of a module with
+//     variables, on another device than that on which it was loaded: kNotSupported.
 //   * Loading libraries and virtual memory calls on a thread without a current context: 201.
 //   * A memcpy or memset that is not one-dimensional, whose device range is not mapped when it is
-//     submitted, that names device memory as host memory, or of no bytes in a capture:
+//     submitted, that gives a device address as host memory, or that has 0 bytes in a capture:
 //     kInvalidValue.
-//   * Data given for the edges of a capture: kInvalidValue.
-//   * Blocks of another size than the own of a kernel that runs as host code, parameters through
-//     `extra`, loader options but the error log, flags of cuGraphInstantiate: kInvalidValue.
-//   * Other launch attributes, clusters of more than 8 blocks where a function has leave for them,
-//     and clusters of a cooperative launch: kNotSupported.
-//   * Other attributes of functions and kernel nodes: kInvalidValue. The registers of a kernel are
-//     not known: 0.
-//   * PTX with instructions for textures and surfaces, or of sm_90 alone (bulk copies, wgmma); a
-//     cubin, and PTX that is compressed.
+//   * Edge data for a capture: kInvalidValue.
+//   * For a kernel that runs as host code, another block size than its own; parameters through
+//     `extra`; loader options other than the error log: kInvalidValue. Graphs that a device
+//     launches: kNotSupported.
+//   * Other launch attributes, clusters of more than 8 blocks even if the function allows them, and
+//     clusters of a cooperative launch: kNotSupported.
+//   * Other attributes of functions and kernel nodes: kInvalidValue. The number of registers of a
+//     kernel is unknown: 0.
+//   * PTX with instructions for textures and surfaces, or that only sm_90 has (bulk copies, wgmma),
+//     and compressed PTX. Launches of kernels of a cubin: kNotSupported.
 //   * Attributes of a pointer other than its allocation's id: kInvalidValue.
-//   * Physical memory that other processes may share; access rights for part of a mapping;
+//   * Physical memory that other processes can share; access rights for part of a mapping;
 //     unmapping several mappings at once.
-//   * While a stream captures: to destroy it, to destroy or instantiate the graph it writes to, to
-//     make it wait for an event that was never recorded (905).
-//   * A destroyed handle: kInvalidHandle, and kInvalidValue for memory. Handles are never reused.
-//   * To launch or instantiate what has a kernel whose library was unloaded: kInvalidHandle. To
-//     unload a library of compiled kernels waits for all work.
+//   * While a stream captures: destroying it, destroying or instantiating the graph that it
+//     captures into, making it wait for an event that was never recorded (905).
+//   * Use of a destroyed handle: kInvalidHandle, and kInvalidValue for memory. Handles are never
+//     reused.
+//   * Launching or instantiating a graph with a kernel whose library was unloaded: kInvalidHandle.
+//     Unloading a library of compiled kernels waits for all work.
 //
 // Does not model
-//   * How long work takes, caches, peers, ECC, several devices, inter-process sharing.
+//   * Time, caches, peer access, ECC, sharing between processes.
 //   * Concurrency inside a kernel that runs as host code: the threads of a block run in turn, and
-//     blocks one after another, so that no block may wait for one that is to follow. Misaligned
-//     accesses (716) of such a kernel, the size of its static shared memory, and host memory that
-//     it touches without declaring it.
-//   * Weak memory: in a compiled kernel every thread sees writes at once, so that a missing fence
-//     never shows as a wrong value. Approximate instructions are more accurate than a GPU's, and
-//     the order of sums inside a matrix instruction is the emulator's own.
-//   * Programmatic launches that start early: they run in the order of their stream, and whether a
-//     kernel waits before it touches memory is not seen.
-//   * Progress of work while the host neither waits nor queries.
-//   * Stream-ordered pools, memory nodes, conditional nodes, user objects; updates that change more
-//     of an exec than the work of its nodes.
+//     blocks run one after another, so no block may wait for a later one. For such a kernel,
+//     misaligned accesses (716), the size of its static shared memory, and host memory that it
+//     touches without declaring it, are not checked.
+//   * Weak memory: in a compiled kernel every thread sees writes at once, so a missing fence never
+//     gives a wrong value. Approximate instructions are more accurate than on a GPU, and sums
+//     inside a matrix instruction are in another order.
+//   * Programmatic launches that start early: they run in the order of their stream, and the
+//     emulator does not check that a kernel waits before it touches memory.
+//   * Progress of work while the host neither waits nor queries: nothing runs then.
+//   * Memory nodes, conditional nodes, user objects; updates of an exec that change more than the
+//     work of its nodes.
 //
-// A child that is forked while there is an emulator cannot use it, as of CUDA: every entry returns
-// 3, and Create fails. What the child destroys leaves the parent's memory as it is. Host code that
-// reads or writes device memory by its address is not seen.
+// A child process that is forked while there is an emulator cannot use it, as with CUDA: every
+// entry returns 3, and Create fails. What the child destroys does not change the parent's memory.
+// In a child, host code that reads or writes device memory by its address is not noticed.
 //
-// One emulator may exist per process at a time, as there is one libcuda. It installs SIGSEGV and
-// SIGBUS handlers that chain to the earlier ones, and removes them when it goes.
+// Only one emulator may exist per process at a time, as there is one libcuda. It installs SIGSEGV
+// and SIGBUS handlers that chain to the earlier ones, and removes them when it is destroyed.
 //
 // Units: bytes. Threads: the driver entries may be called from any thread.
 
@@ -127,68 +136,75 @@ namespace coppice {
 
 class Emulator {
  public:
-  // What the emulator refuses or reports although a GPU may let it pass: each is a mistake that a
-  // GPU punishes at another time, in another way, or not at all.
+  // What the emulator refuses or reports although a GPU may allow it. Each is a mistake that a GPU
+  // shows at another time, in another way, or never.
   struct Strictness {
-    // Reports two accesses to the same bytes, at least one a write, that neither a stream, an
-    // event, a graph edge nor the host's waiting orders. Host code tells what it touches
-    // (COPPICE_ACCESSES), and what it does not declare is not seen; a compiled kernel that declares
-    // nothing is watched. Reports a launch that nothing orders behind the upload of its graph in
-    // the same way. Found when work is submitted, or, of what is watched, when it has run; what is
-    // found does not depend on the seed.
+    // Reports two accesses to the same bytes, at least one of them a write, that no stream, event,
+    // graph edge or wait of the host orders. Host code declares its accesses (COPPICE_ACCESSES),
+    // and others are not seen; a compiled kernel that declares nothing is observed while it runs. A
+    // launch that is not ordered after the upload of its graph is reported, too. Races are found
+    // when work is submitted, or, for observed kernels, when it has run. The findings do not depend
+    // on the seed.
     bool unordered_access = true;
-    // Reports host memory that changes between the submission of a copy from it and the copy.
+    // Reports host memory that changes after a copy from it is submitted and before it runs.
     bool changed_source = true;
     // Ends the process when host code touches device memory while no work runs, or in a host
-    // function. Off: it reads and writes it.
+    // function. Off: the access is allowed.
     bool host_access = true;
-    // Hands out no address of freed memory or of a freed reservation again before 16 TiB of others
-    // were freed, or the host has no other, so that a stale pointer faults.
+    // Does not reuse addresses of freed memory or of a freed reservation until 16 TiB of others
+    // were freed, or the host has no others, so that a stale pointer faults.
     bool quarantine = true;
     // Aborts the process if two threads are inside one graph or graph exec at the same time.
     bool concurrent_entry = true;
-    // Refuses (907) an event that was recorded in a capture, once that has ended, until it is
-    // recorded again. Off: it counts as never recorded.
+    // Refuses (907) an event that was recorded in a capture that has ended, until it is recorded
+    // again. Off: the event counts as never recorded.
     bool captured_event = true;
-    // Reports a kernel that a capture has before it was ever launched outside one, where a driver
-    // that loads lazily would load it. Off by default: code that captures a kernel of its own need
-    // not care where its driver does not.
+    // Reports a kernel that is captured before it was ever launched outside a capture, because a
+    // driver that loads lazily would then load it during the capture. Off by default, because not
+    // every driver loads lazily.
     bool captured_loading = false;
-    // Reports compiled kernels that touch what their host code does not declare.
+    // Reports compiled kernels that touch bytes that their host code does not declare.
     bool undeclared_access = true;
-    // Reports races inside compiled kernels: two accesses of threads to the same bytes, at least
-    // one a write that changes them, which neither a barrier nor an atomic operation orders. Lanes
-    // of one warp that store by one instruction do not race with each other: one of them wins.
+    // Reports races inside compiled kernels: two threads access the same bytes, at least one access
+    // is a write that changes them, and neither a barrier nor an atomic operation orders the two.
+    // Lanes of one warp that store by one instruction do not race with each other: one of them
+    // wins.
     bool kernel_race = true;
-    // Reports compiled kernels that read shared memory which no thread of the block wrote, or
-    // device memory which no copy, fill or kernel wrote since it was fresh. Of host code, what it
-    // declares to write counts. Off by default: code that masks what it has read does so.
+    // Reports compiled kernels that read shared memory that no thread of the block wrote, or device
+    // memory that no copy, fill or kernel has written since it was allocated. Writes that host code
+    // declares count as written. Off by default, because code that masks values after reading them
+    // is correct.
     bool uninitialized_read = false;
 
     static Strictness All(bool on) { return {on, on, on, on, on, on, on, on, on, on}; }
   };
 
   struct Options {
-    int64_t memory_bytes = int64_t{4} << 30;  // Device memory. Multiple of 2 MiB, >= 2 MiB.
-    uint64_t seed = 1;                        // Draws the execution order.
+    int devices = 1;                          // 1 to 16. They do not reach each other's memory.
+    int64_t memory_bytes = int64_t{4} << 30;  // Memory of each device. Multiple of 2 MiB, >= 2 MiB.
+    uint64_t seed = 1;                        // Seed of the execution order.
     int eager_permille = 0;                   // Chance in 1000 to run an operation at enqueue.
     int queue_limit = 1 << 16;                // Queued operations that force execution. >= 1.
     bool sequential = false;                  // Runs work in enqueue order: faster, hides races.
-    // The device's: 80, 86, 89 or 90, for 8.0 to 9.0; it takes PTX for at most that. Without
-    // clusters below 90.
+    // Of each device: 80, 86, 89 or 90, for 8.0 to 9.0. It accepts PTX for at most that. Below 90
+    // there are no clusters.
     int compute_capability = 90;
-    // Kernels of a KernelImage run as the PTX of its fatbin, and not as host code, which then only
-    // declares what they touch. An image without such PTX is refused.
+    // Kernels of a KernelImage run as the PTX of its fatbin. Their host code then only declares
+    // what they touch. An image without such PTX is refused.
     bool compiled_kernels = false;
+    // Loads cubins; their kernels are found, but refused when they are launched. Off: a cubin is
+    // refused when it is loaded, as a driver does with CUDA_FORCE_PTX_JIT=1.
+    bool cubins = true;
     Strictness strictness;
-    // What captures forbid, as runtime/tables/capture_legality.<driver>.tsv; empty: the built-in
-    // table.
+    // The table of what captures forbid, in the form of
+    // runtime/tables/capture_legality.<driver>.tsv; empty: the built-in table.
     std::string capture_legality;
   };
 
-  // What exists at this moment; everything but `nodes_executed` is zero after a clean shutdown.
+  // What exists at this moment. After a clean shutdown, all but `nodes_executed` is 0.
   struct Live {
-    int64_t physical_bytes = 0;  // MemCreate handles (or their mappings); allocations, in 4 KiB.
+    int64_t physical_bytes = 0;  // MemCreate handles (or their mappings), and allocations, rounded
+                                 // up to 4 KiB.
     int64_t mapped_bytes = 0;    // Virtual bytes of MemMap.
     int64_t reserved_bytes = 0;  // Virtual bytes of MemAddressReserve.
     int64_t handles = 0;         // MemCreate handles not released.
@@ -205,14 +221,14 @@ class Emulator {
     friend bool operator==(const Live&, const Live&) = default;
   };
 
-  // Errors: kInvalidArgument   an option out of range, or a table of captures that cannot be read;
+  // Errors: kInvalidArgument   an option is out of range, or capture_legality cannot be read;
   //         kFailedPrecondition  another emulator exists in this process, or in the one that it was
   //                              forked from;
   //         kResourceExhausted   the host refuses the backing memory.
   static absl::StatusOr<std::unique_ptr<Emulator>> Create(const Options& options);
   static absl::StatusOr<std::unique_ptr<Emulator>> Create() { return Create(Options()); }
 
-  // Frees everything, live or not; queued work is dropped. Requires: no thread is inside an entry.
+  // Frees everything; queued work is dropped. Requires: no thread is inside an entry.
   ~Emulator();
   Emulator(const Emulator&) = delete;
   Emulator& operator=(const Emulator&) = delete;
@@ -227,29 +243,29 @@ class Emulator {
   // test may look at device memory from the host. Cost: O(log mappings).
   bool Readable(DeviceAddress address, int64_t bytes) const;
 
-  // What `Strictness` says to report, each text once, in the order in which they came first; of
-  // more than 100 texts those that came last. A run that is in order leaves it empty.
+  // The reports of the checks in `Strictness`, each text once, in the order of its first
+  // occurrence. Only the last 100 texts are kept. Empty if nothing was found.
   std::vector<std::string> reports() const;
 
   // Where and in which kernel the sticky fault happened; empty if there was none.
   std::string fault() const;
 
-  // How often something was reported so far, equal texts each time, and whether there was a fault:
-  // asked before a call, it tells which findings are the call's.
+  // The number of findings so far: reports, where equal texts count each time, and a fault. Read it
+  // before a call to find out which findings are the call's.
   int64_t finding_count() const;
-  // What was found behind the first `since`, each text once: reports, then the fault. Of one that
-  // comes again and again, it is there if it came once more.
+  // The findings after the first `since`, each text once: reports, then the fault. A text that was
+  // found before is there, too, if it was found again.
   std::vector<std::string> FindingsSince(int64_t since) const;
 
-  // Adds to the reports what somebody else found.
+  // Adds a report that other code made.
   void Report(std::string text);
 
-  // Makes it as new, after a fault: nothing is left but what was reported, every thread is without
-  // a context, and what was made before is unknown: handles and, with Strictness::quarantine,
-  // addresses never come again. Requires: no thread is inside an entry.
+  // Brings the emulator back to its first state, for use after a fault. Only the reports stay. No
+  // thread has a context, and older handles are unknown; handles, and with Strictness::quarantine
+  // addresses, are never reused. Requires: no thread is inside an entry.
   void Restart();
 
-  // Whether the calling thread runs a host function, or a kernel that is host code, as work of the
+  // Whether the calling thread currently runs a host function or a kernel as host code for the
   // emulator.
   static bool RunsThisThread();
 

@@ -1,8 +1,8 @@
 // Move-only owners of CUDA graphs, and the scope that captures a stream into one.
 //
 // A Graph is the editable description, a GraphExec its launchable snapshot. A Capture begins in
-// thread-local mode, so that it cannot break work of other threads, and ends on every path out of
-// its scope.
+// thread-local mode, so it cannot break work of other threads. It ends on every path out of its
+// scope.
 //
 // Threads: one thread at a time per object; CUDA synchronises none of them. Every owner keeps a
 // reference to its Driver, which must outlive it.
@@ -32,22 +32,22 @@ struct GraphEdge {
   friend bool operator==(const GraphEdge&, const GraphEdge&) = default;
 };
 
-// What a kernel node launches. Of two recordings of one program, equal nodes do the same.
+// What a kernel node launches. In two recordings of one program, equal nodes do the same.
 struct KernelNode {
-  std::string name;                                // Of the kernel, as the driver has it.
+  std::string name;                                // The kernel's name in the driver.
   std::vector<std::vector<std::byte>> parameters;  // Each by value, padding included.
   std::array<unsigned, 3> grid = {1, 1, 1};        // Blocks.
   std::array<unsigned, 3> block = {1, 1, 1};       // Threads.
-  unsigned shared_bytes = 0;                       // Beside what the kernel itself declares.
+  unsigned shared_bytes = 0;                       // Dynamic shared memory.
   bool cooperative = false;
   std::array<unsigned, 3> cluster = {1, 1, 1};  // Blocks.
   friend bool operator==(const KernelNode&, const KernelNode&) = default;
 };
 
-// What a node of a graph does, as far as every driver can say.
+// What a node of a graph does, as far as every driver can report.
 struct GraphNodeInfo {
   CuGraphNodeType type = CuGraphNodeType::kEmpty;
-  std::optional<KernelNode> launch;  // Of a kernel node, without its parameters.
+  std::optional<KernelNode> launch;  // Only for a kernel node; without its parameters.
 };
 
 // "kernel", "memcpy", "memset", "host", "child", "empty", "event wait", "event record"; "other" for
@@ -78,16 +78,16 @@ class Graph {
   // Nodes and edges. Cost: O(nodes + edges), four driver calls; allocates.
   absl::StatusOr<Topology> GetTopology() const;
 
-  // The kernel nodes, in the order of Topology::nodes, with nullopt for nodes of other types; what
-  // a child graph holds is not looked at. Runs in a RelaxedCaptureScope.
+  // The kernel nodes, in the order of Topology::nodes, with nullopt for nodes of other types. Nodes
+  // inside child graphs are not included. Runs in a RelaxedCaptureScope.
   //
-  // Errors: kUnimplemented if the driver is older than CUDA 12.4 and cannot tell how large
-  // parameters are, or if a kernel was launched with all of them in one buffer. Cost: nine driver
+  // Errors: kUnimplemented if the driver is older than CUDA 12.4 and cannot report the sizes of
+  // parameters, or if a kernel was launched with all parameters in one buffer. Cost: nine driver
   // calls per kernel node and one per parameter; allocates.
   absl::StatusOr<std::vector<std::optional<KernelNode>>> GetKernelNodes() const;
 
-  // All nodes, in the order of Topology::nodes; what a child graph holds is not looked at. Runs in
-  // a RelaxedCaptureScope. Cost: four driver calls, and one per node, of a kernel up to four;
+  // All nodes, in the order of Topology::nodes. Nodes inside child graphs are not included. Runs in
+  // a RelaxedCaptureScope. Cost: four driver calls, and one per node, up to four for a kernel;
   // allocates.
   absl::StatusOr<std::vector<GraphNodeInfo>> GetNodes() const;
 
@@ -108,15 +108,17 @@ class GraphExec {
   GraphExec& operator=(GraphExec&&) = delete;
   ~GraphExec();  // Runs in a RelaxedCaptureScope.
 
-  // Moves the first-launch cost here. Ordered in `stream`.
+  // Does here what the first launch would otherwise do. Ordered in `stream`.
   absl::Status Upload(CuStream stream) const;
 
   CuGraphExec handle() const { return handle_; }
+  // The same executable, for launches while this owner lives.
+  GraphExec Borrow() const { return GraphExec(nullptr, handle_); }
 
  private:
-  GraphExec(const Driver& driver, CuGraphExec handle) : driver_(&driver), handle_(handle) {}
+  GraphExec(const Driver* driver, CuGraphExec handle) : driver_(driver), handle_(handle) {}
 
-  const Driver* driver_;
+  const Driver* driver_;  // Null: the handle is borrowed.
   CuGraphExec handle_;
 };
 
@@ -129,8 +131,8 @@ class Capture {
   Capture& operator=(Capture&&) = delete;
   ~Capture();  // Ends a capture that End() did not, and drops its graph.
 
-  // Ends the capture. Errors: kAborted if it was invalidated or a fork was not joined. In every
-  // case the capture is over.
+  // Ends the capture, also if it returns an error. Errors: kAborted if it was invalidated or a fork
+  // was not joined.
   absl::StatusOr<Graph> End();
 
   // Nodes captured so far, in the driver's order. Errors: kAborted if the capture was invalidated.
@@ -143,21 +145,22 @@ class Capture {
   CuStream stream_;  // Null once ended or moved from.
 };
 
-// Adds a copy of `child` as one node to what `stream` captures: it runs after what the stream has
-// captured so far and before what it captures later. This is how recorded work gets into a capture
-// of the embedding application, since no capture takes a launch of a graph.
+// Adds a copy of `child` as one node to what `stream` captures. It runs after what the stream has
+// captured so far and before what it captures later. Recorded work gets into a capture of the
+// application in this way, because a capture does not allow the launch of a graph.
 //
 // Errors: kFailedPrecondition if the stream does not capture; kAborted if its capture was
-// invalidated. After an error of a driver call the capture may hold the child without an order, so
-// its graph must not be launched. Cost: three driver calls; allocates only in the driver.
+// invalidated. After an error of a driver call the capture may hold the child without its
+// dependencies, so its graph must not be launched. Cost: three driver calls; allocates only in the
+// driver.
 absl::Status AddChildToCapture(const Driver& driver, CuStream stream, CuGraph child);
 inline absl::Status AddChildToCapture(const Driver& driver, CuStream stream, const Graph& child) {
   return AddChildToCapture(driver, stream, child.handle());
 }
 
-// Whether a graph that somebody else made may be a child. Errors: kInvalidArgument if a node of it
-// allocates or frees memory or has a condition, which no child holds; otherwise the driver's. Runs
-// in a RelaxedCaptureScope. Cost: two driver calls and one per node; allocates.
+// Checks that a graph of other code may be a child. Errors: kInvalidArgument if one of its nodes
+// allocates or frees memory or is conditional, which a child must not have; otherwise the driver's.
+// Runs in a RelaxedCaptureScope. Cost: two driver calls and one per node; allocates.
 absl::Status CheckChild(const Driver& driver, CuGraph graph);
 
 }  // namespace coppice

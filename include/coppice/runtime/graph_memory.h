@@ -1,11 +1,11 @@
 // An estimate of the device memory that an executable graph takes.
 //
-// No driver tells, and free device memory before and after says little on a busy device. So there
-// is a table, written by `coppice-probe memory` on a quiet one: bytes per graph by kind and number
-// of nodes. Of a kind with rows for several numbers, the smallest and the largest give what a graph
-// costs by itself and what each node adds; a kind with one row costs what it says per node.
+// No driver reports it, and on a busy device the change of free memory says little. So
+// `coppice-probe memory` writes a table on an idle device: bytes per graph by kind and number of
+// nodes. If a kind has rows for several numbers, the smallest and the largest give the bytes of a
+// graph itself and of each node. If it has one row, that gives the bytes per node.
 //
-//   bytes = what a graph of kernels costs by itself + sum over nodes of what their kind adds
+//   bytes = bytes of a graph of kernels itself + sum over nodes of the bytes that their kind adds
 //
 // Units: bytes. Threads: immutable once made.
 
@@ -27,22 +27,22 @@ namespace coppice {
 
 class GraphMemoryModel {
  public:
-  // Reads a table of `coppice-probe memory`. `name` is what messages call it. Rows of kinds that
-  // are no node type are read over.
+  // Reads a table of `coppice-probe memory`. `name` is what messages call it. Rows of unknown kinds
+  // are skipped.
   //
-  // Errors: kInvalidArgument with name, line and what is wrong: other columns, a number that is not
-  // finite or negative, no rows for a kind of kernel, memcpy, memset, empty, host or child.
+  // Errors: kInvalidArgument with name, line and what is wrong: other columns, a number that is
+  // negative or not finite, or no rows for one of kernel, memcpy, memset, empty, host and child.
   static absl::StatusOr<GraphMemoryModel> Parse(std::string_view tsv, std::string_view name);
 
-  // Published figures: runtime/tables/graph_memory.documented.tsv, as it was at build time. Cost:
-  // the first call parses.
+  // The table of published figures, runtime/tables/graph_memory.documented.tsv, which is compiled
+  // in. Cost: the first call parses it.
   static const GraphMemoryModel& Documented();
 
-  // What an executable graph of `topology`'s nodes takes. Events count as empty nodes, an unknown
-  // type as a kernel. Errors: the driver's. Cost: one driver call per node. Runs in a
+  // Bytes of an executable graph with the nodes of `topology`. Event nodes count as empty nodes, an
+  // unknown type as a kernel. Errors: the driver's. Cost: one driver call per node. Runs in a
   // RelaxedCaptureScope.
   absl::StatusOr<int64_t> BytesOf(const Driver& driver, const Graph::Topology& topology) const;
-  // The same by number of nodes of each CuGraphNodeType up to kEmpty.
+  // The same, from the number of nodes of each CuGraphNodeType up to kEmpty.
   static constexpr int kTypeCount = 6;
   int64_t BytesOf(const std::array<int64_t, kTypeCount>& counts) const;
 

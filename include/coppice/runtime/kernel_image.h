@@ -1,7 +1,8 @@
 // A kernel image: the compiled kernels of one source file, for the host and for a GPU.
 //
-// block_kernel.h writes the host half of an image; where nvcc is found, the build attaches a fatbin
-// of the same source. KernelLibrary hands CUDA the fatbin, and the emulator the whole image.
+// The macros of block_kernel.h make the host half of an image. If nvcc is found, the build attaches
+// a fatbin of the same source. KernelLibrary gives CUDA the fatbin, and the emulator the whole
+// image.
 //
 //   COPPICE_KERNEL(...) {...}  --g++-->   HostKernel table --+
 //                              --nvcc-->  fatbin (optional) --+--> KernelImage
@@ -17,23 +18,24 @@
 
 namespace coppice {
 
-// Where a block runs, and with what. Dimensions are blocks; x varies fastest.
+// One block of a launch: its grid, its place and its shared memory. Dimensions are blocks; x varies
+// fastest.
 struct HostBlock {
   unsigned grid[3] = {1, 1, 1};
   unsigned index[3] = {0, 0, 0};
   std::byte* shared = nullptr;  // The launch's dynamic shared memory; null if it has none.
 };
 
-// Where one parameter of a kernel lies among all of them.
+// The place of one parameter of a kernel among all of its parameters.
 struct KernelParameter {
   size_t offset = 0;  // Bytes.
   size_t bytes = 0;
   friend bool operator==(const KernelParameter&, const KernelParameter&) = default;
 };
 
-// Which bytes one launch of a kernel may touch, as the kernel declares them. A declaration may name
-// more than is touched; less is noticed only where the emulator executes the kernel's PTX, and
-// elsewhere hides races. What is read and written counts as written.
+// The bytes that one launch of a kernel may touch, as the kernel declares them. A declaration may
+// name more than is touched. If it names less, races are hidden; only the emulator notices, and
+// only if it executes the kernel's PTX. What is read and written counts as written.
 class KernelAccesses {
  public:
   struct Range {
@@ -71,16 +73,17 @@ class KernelAccesses {
   std::vector<Range> ranges_;
 };
 
-// One kernel as host code. A block-style kernel takes one parameter struct by value; a kernel that
-// is written down as a HostKernel may take several parameters.
+// One kernel as host code. A block-style kernel takes one parameter struct by value; a HostKernel
+// that is written by hand may take several parameters.
 struct HostKernel {
-  const char* name;                                             // As cuLibraryGetKernel finds it.
+  const char* name;                                             // The name for cuLibraryGetKernel.
   void (*run)(const void* parameters, const HostBlock& block);  // Runs one whole block.
-  uint32_t parameter_bytes;                                     // Of all parameters together.
+  uint32_t parameter_bytes;                                     // Bytes of all parameters together.
   uint32_t block_threads;                                       // The only block size it accepts.
   // Declares what a launch with these parameters touches.
   void (*declare)(const void* parameters, KernelAccesses& accesses);
-  std::span<const KernelParameter> several = {};  // Its parameters, ascending, unless it has one.
+  std::span<const KernelParameter> several = {};  // Its parameters, in ascending order; empty if it
+                                                  // has at most one.
 
   constexpr size_t parameter_count() const {
     return several.empty() ? (parameter_bytes > 0 ? 1 : 0) : several.size();
@@ -92,14 +95,15 @@ struct HostKernel {
   }
 };
 
-// An image: its kernels as host code, and what nvcc made of them. The emulator's cuLibraryLoadData
-// takes it as it is; `magic` tells it from a cubin, a fatbin or PTX.
+// An image: its kernels as host code, and as compiled by nvcc. The emulator's cuLibraryLoadData
+// takes it as it is; `magic` distinguishes it from a cubin, a fatbin or PTX.
 struct KernelImage {
   static constexpr uint64_t kMagic = 0x31676d4965636f43;  // "CoceImg1" in memory order.
   uint64_t magic = kMagic;
   uint32_t kernel_count = 0;
   const HostKernel* const* kernels = nullptr;
-  // With PTX that is not compressed. Null where the build had no nvcc. It knows its own size.
+  // A fatbin with PTX that is not compressed. Null if the build had no nvcc. It contains its own
+  // size.
   const void* fatbin = nullptr;
 };
 

@@ -1,13 +1,12 @@
 // Loaded kernels: from images to launchable functions (launch.h).
 //
-// An image is a KernelImage that the build compiled into the program, or the caller's own: a cubin,
+// An image is a KernelImage that is compiled into the program, or an image of the caller: a cubin,
 // a fatbin or PTX, in memory or in a file, as nvcc, NVRTC and Triton write them. Kernels are found
-// by name; of a C++ kernel that is the mangled one.
+// by name; for a C++ kernel that is the mangled name.
 //
-// Loading happens once, outside any capture. A driver that loads lazily loads a function no earlier
-// than at its first launch, and a capture may forbid what that takes: launch each kernel once
-// before a capture. A session does so for programs, by warming each bucket up, and for its own
-// kernels when it is created.
+// Load once, outside any capture. A driver that loads lazily loads a function only at its first
+// launch, and a capture may forbid that. So launch each kernel once before a capture. A session
+// does this for programs when it warms up each bucket, and for its own kernels when it is created.
 //
 // Units: bytes. Threads: immutable once loaded; launches from any thread.
 
@@ -28,28 +27,29 @@
 
 namespace coppice {
 
-// What a kernel's launches need beyond what every launch may have.
+// What the launches of a kernel need beyond what every launch may use.
 struct KernelNeeds {
-  unsigned shared_bytes = 0;    // Dynamic, per block; 48 KiB need no leave.
-  bool large_clusters = false;  // More than 8 blocks, which not every device of SM 90 has.
+  unsigned shared_bytes = 0;    // Dynamic shared memory per block; needed only above 48 KiB.
+  bool large_clusters = false;  // Clusters of more than 8 blocks, which not every device of SM 90
+                                // supports.
 };
 
 class KernelLibrary {
  public:
-  // Loads what `driver` understands of `image`: CUDA its fatbin, the emulator all of it. `image`
-  // must outlive the library. Errors: kUnavailable if the driver is CUDA and the image has no
-  // fatbin (build with nvcc).
+  // Loads the part of `image` that `driver` understands: its fatbin on CUDA, all of it on the
+  // emulator. `image` must outlive the library. Errors: kUnavailable if the driver is CUDA and the
+  // image has no fatbin (build with nvcc).
   static absl::StatusOr<KernelLibrary> Load(const Driver& driver, const KernelImage& image);
 
   // Loads a cubin, a fatbin or the text of PTX. The driver keeps a copy.
   //
-  // Errors: kInvalidArgument   it is neither, it was cut off, or the driver finds it wrong;
+  // Errors: kInvalidArgument   it is none of these, it was cut off, or the driver rejects it;
   //         kUnimplemented     it has no code for this device, or the driver is too old for its
   //                            PTX; the emulator executes PTX (emulator.h says which).
-  // The message has what the driver's compiler says, such as a line of the PTX.
+  // The message contains that of the driver's compiler, such as the line of the PTX.
   static absl::StatusOr<KernelLibrary> Load(const Driver& driver, std::span<const std::byte> image);
 
-  // The same of a file. Errors: also that of reading it, kNotFound for one.
+  // The same for a file. Errors: also those of reading it, such as kNotFound.
   static absl::StatusOr<KernelLibrary> LoadFile(const Driver& driver, const std::string& path);
 
   KernelLibrary(KernelLibrary&& other) noexcept
@@ -59,11 +59,11 @@ class KernelLibrary {
   KernelLibrary& operator=(KernelLibrary&&) = delete;
   ~KernelLibrary();
 
-  // Finds a kernel by the name given to COPPICE_KERNEL, or by the name in the caller's own image,
-  // and has the driver allow what its launches need. What is allowed stays so.
+  // Finds a kernel by the name given to COPPICE_KERNEL, or by the name in the caller's image, and
+  // makes the driver allow what its launches need. Later calls never take that back.
   //
-  // Errors: kNotFound         there is none; the message lists the kernels that are there, as far
-  //                           as the driver can;
+  // Errors: kNotFound         there is no such kernel; the message lists those that there are, if
+  //                           the driver can;
   //         kInvalidArgument  the device has less shared memory than `needs`.
   absl::StatusOr<Kernel> Get(const char* name, const KernelNeeds& needs = {}) const;
 
@@ -82,9 +82,9 @@ class KernelLibrary {
   CuLibrary handle_;
 };
 
-// Where the parameters of `function` lie, in order. Runs in a RelaxedCaptureScope.
-// Errors: kUnimplemented if the driver is older than CUDA 12.4. Cost: a driver call per parameter
-// and one more; allocates.
+// The places of the parameters of `function`, in order. Runs in a RelaxedCaptureScope. Errors:
+// kUnimplemented if the driver is older than CUDA 12.4. Cost: a driver call per parameter and one
+// more; allocates.
 absl::StatusOr<std::vector<KernelParameter>> ParametersOf(const Driver& driver,
                                                           CuFunction function);
 

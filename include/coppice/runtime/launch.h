@@ -1,17 +1,17 @@
-// Launches of kernels: how large, with which arguments, and what the driver may do with them.
+// Launches of kernels: their dimensions, arguments and attributes.
 //
 //   Launch(driver, kernel, stream, params, 7)                       // 7 blocks; one struct.
 //   Launch(driver, kernel, stream, params, {.grid = {7, 2, 3}})     // A grid of three dimensions.
 //   Launch(driver, kernel, stream, Arguments(x, y, count), shape)   // One value per parameter.
 //   Launch(driver, kernel, stream, pointers, shape)                 // A pointer to each value.
 //
-// The last form is for whoever packs arguments by a table, as loaders of compiled kernels do:
+// The last form is for code that packs arguments by a table, such as loaders of compiled kernels:
 // ParametersOf says where each parameter lies, and pointers[i] points to value i of the buffer.
 //
 // A launch into a stream that captures becomes a kernel node with the same attributes.
 //
 // Units: grids and clusters count blocks, blocks count threads. Threads: any. A launch copies its
-// arguments before it returns, and allocates nothing but the message of a failure.
+// arguments before it returns, and allocates only the message of an error.
 
 #pragma once
 
@@ -40,22 +40,24 @@ struct Dim3 {
 // A launchable kernel. A plain value; valid while its KernelLibrary lives.
 struct Kernel {
   CuFunction function = nullptr;
-  const char* name = "";         // As its library has it.
-  unsigned block_threads = 0;    // Of a launch that names no block; 0: every launch has to.
-  int parameter_count = -1;      // -1: the driver cannot tell.
-  int64_t parameter_bytes = -1;  // Where the last parameter ends; -1 as well.
+  const char* name = "";         // Its name in its library.
+  unsigned block_threads = 0;    // The block size of a launch that names none; 0: every launch must
+                                 // name one.
+  int parameter_count = -1;      // -1: unknown to the driver.
+  int64_t parameter_bytes = -1;  // Where the last parameter ends; -1: unknown.
 };
 
 // How large a launch is, and how it may run.
 struct LaunchShape {
-  Dim3 grid = {};             // Blocks: up to 2^31 - 1 x 65535 x 65535.
-  Dim3 block = {0, 1, 1};     // Threads, as the kernel was compiled for. x = 0: the kernel's own.
-  unsigned shared_bytes = 0;  // Dynamic. Beyond 48 KiB the kernel needs KernelNeeds::shared_bytes.
+  Dim3 grid = {};          // Blocks: up to 2^31 - 1 x 65535 x 65535.
+  Dim3 block = {0, 1, 1};  // Threads; must fit the compiled kernel. x = 0: Kernel::block_threads.
+  unsigned shared_bytes = 0;  // Dynamic shared memory. Beyond 48 KiB the kernel needs
+                              // KernelNeeds::shared_bytes.
   // All blocks run at the same time, so that they may wait for each other (grid synchronisation).
   bool cooperative = false;
   // May start before the stream's last kernel has ended: programmatic dependent launch. Requires:
-  // the kernel waits (griddepcontrol.wait) before it touches memory, since a plan hands bytes on in
-  // the order of the stream.
+  // the kernel waits (griddepcontrol.wait) before it touches memory, because a plan reuses bytes in
+  // stream order.
   bool programmatic = false;
   Dim3 cluster = {};  // Blocks that share a cluster, from SM 90 on; divides the grid.
 };
@@ -65,8 +67,8 @@ using ArgumentPointers = std::span<void* const>;
 
 namespace internal {
 
-// Makes the padding of `value` zeros where the compiler can tell what is padding, so that launches
-// with equal arguments pass equal bytes.
+// Zeroes the padding bytes of `value` if the compiler supports it, so that launches with equal
+// arguments pass equal bytes.
 template <typename Value>
 void ClearPadding([[maybe_unused]] Value& value) {
 #if __has_builtin(__builtin_clear_padding)
@@ -80,8 +82,8 @@ absl::Status LaunchPointers(const Driver& driver,
                             void** arguments,
                             const LaunchShape& shape);
 
-// Errors: kInvalidArgument if `kernel` is known to have another number of parameters, or to end
-// elsewhere; `bytes` of -1 is not looked at.
+// Errors: kInvalidArgument if `kernel` is known to have another number of parameters, or parameters
+// that end elsewhere; `bytes` of -1 is not checked.
 absl::Status CheckArguments(const Kernel& kernel, size_t count, int64_t bytes);
 
 template <typename T>
@@ -90,8 +92,8 @@ concept ParameterStruct = std::is_class_v<T> && std::is_trivially_copyable_v<T> 
 
 }  // namespace internal
 
-// The arguments of a kernel of several parameters, by value and in order. Their types have to be
-// the kernel's own: an int is no int64_t, a literal 2.0 no float.
+// The arguments of a kernel with several parameters, by value and in order. Their types must be
+// those of the parameters: do not pass an int for an int64_t, or the literal 2.0 for a float.
 template <typename... Values>
 class Arguments {
   static_assert((std::is_trivially_copyable_v<Values> && ...), "a driver copies bytes");
@@ -99,14 +101,14 @@ class Arguments {
  public:
   explicit Arguments(const Values&... values) : values_(values...) {}
 
-  // Where the last value ends if they lie as the members of a struct would.
+  // Where the last value ends if they are laid out like the members of a struct.
   static constexpr int64_t bytes() {
     size_t end = 0;
     ((end = (end + alignof(Values) - 1) / alignof(Values) * alignof(Values) + sizeof(Values)), ...);
     return static_cast<int64_t>(end);
   }
 
-  // Pointers into this object, whose padding becomes zeros.
+  // Pointers to the values in this object, whose padding is zeroed.
   std::array<void*, sizeof...(Values)> pointers() {
     return std::apply(
         [](Values&... values) {
@@ -121,12 +123,12 @@ class Arguments {
 };
 
 // Launches `blocks` blocks of a kernel with one parameter, a struct. Its padding is passed as zeros
-// where the compiler can tell what is padding. Requires: the kernel's own struct.
+// if the compiler supports it. Requires: the struct is that of the kernel.
 //
-// Errors, of every Launch: the driver's; kInvalidArgument for dimensions, shared memory, a
+// Errors of every Launch: the driver's; kInvalidArgument for dimensions, shared memory, a
 // cooperative grid or a cluster beyond what the kernel or the device allows; kUnimplemented for
-// what this driver does not execute (emulator.h). All but this Launch, which replays call, name the
-// kernel and what was asked of it. Cost: one driver call.
+// what this driver does not execute (emulator.h). The messages name the kernel and the shape of the
+// launch, except in this Launch, which replays call. Cost: one driver call.
 template <internal::ParameterStruct Parameters>
 absl::Status Launch(const Driver& driver,
                     const Kernel& kernel,
@@ -161,8 +163,8 @@ absl::Status Launch(const Driver& driver,
   return internal::LaunchPointers(driver, kernel, stream, arguments, shape);
 }
 
-// Launches a kernel of several parameters. Errors: also kInvalidArgument if it is known to have
-// another number of parameters, or parameters that end elsewhere; nothing was launched then.
+// Launches a kernel with several parameters. Errors: also kInvalidArgument if it is known to have
+// another number of parameters, or parameters that end elsewhere; then nothing is launched.
 template <typename... Values>
 absl::Status Launch(const Driver& driver,
                     const Kernel& kernel,
@@ -177,8 +179,8 @@ absl::Status Launch(const Driver& driver,
 }
 
 // The same with a pointer per parameter. Errors: also kInvalidArgument if it is known to have
-// another number of parameters, or a pointer is null; nothing was launched then. Requires: each
-// points to as many bytes as its parameter has.
+// another number of parameters, or a pointer is null; then nothing is launched. Requires: each
+// pointer points to as many bytes as its parameter has.
 absl::Status Launch(const Driver& driver,
                     const Kernel& kernel,
                     CuStream stream,

@@ -1,10 +1,11 @@
-// The manifest of a kernel package, read: what runtime/package/FORMAT.md describes, as plain data.
+// The parsed manifest of a kernel package, as plain data. runtime/package/FORMAT.md describes the
+// format.
 //
-// Names are resolved: a step names its kernel and its buffers by index. Lists are in the order of
-// their names, as in the file, but for inputs, outputs and steps, whose order is the manifest's.
-// Whatever a reader can check without a device and without an image holds: names that exist,
-// arguments that have the bytes of their parameters, expressions that parse over the names that
-// they may use, operands of roles that may stand there.
+// Names are resolved: a step refers to its kernel and its buffers by index. Lists are in the order
+// of their names, as in the file, except for inputs, outputs and steps, which are in the manifest's
+// order. Everything that can be checked without a device and without an image was checked: names
+// exist, arguments have the bytes of their parameters, expressions parse and use only allowed
+// names, and operands have allowed roles.
 //
 // Units: bytes; sizes and strides in elements; grids in blocks, blocks in threads. Threads: plain
 // values.
@@ -18,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -28,11 +30,11 @@
 
 namespace coppice::package {
 
-// A number that is known, or computed from the sizes of a call.
+// A number that is constant, or computed from the sizes of a call.
 struct Amount {
-  int64_t value = 0;                     // Without an expression.
-  std::optional<Expression> expression;  // Over Program::names(), of a kernel step with the
-                                         // kernel's value_names behind them.
+  int64_t value = 0;                     // The number, if there is no expression.
+  std::optional<Expression> expression;  // Over Program::names(); in a kernel step the kernel's
+                                         // value_names follow these.
 
   // Requires: as many values as there are names (checked). Cost: does not allocate.
   Computed At(std::span<const int64_t> values) const {
@@ -51,12 +53,12 @@ enum class ImageFormat : uint8_t { kCubin, kFatbin, kPtx };
 
 struct Module {
   std::string name;
-  int file = 0;  // Of Manifest::files.
+  int file = 0;  // Index into Manifest::files.
   ImageFormat format = ImageFormat::kCubin;
   std::string arch;  // "sm_90a".
 };
 
-// Memory of one launch.
+// Scratch memory of one launch.
 struct Scratch {
   int64_t bytes_per_block = 0;
   int64_t align = 1;  // A power of two, at most kBufferAlignment.
@@ -71,7 +73,7 @@ struct Target {
   bool cooperative = false;
   bool programmatic = false;
   std::vector<Scratch> scratch;
-  std::vector<int64_t> values;  // Of Kernel::value_names.
+  std::vector<int64_t> values;  // One per Kernel::value_names.
   std::string variant;
 };
 
@@ -95,9 +97,10 @@ struct Constant {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
-  std::vector<int64_t> strides;  // Never empty but for rank 0.
-  int file = -1;                 // Of Manifest::files, a safetensors file; -1: the caller gives it.
-  std::string tensor;            // Its name there.
+  std::vector<int64_t> strides;  // Empty only for rank 0.
+  int file = -1;                 // Index into Manifest::files, of a safetensors file; -1: the
+                                 // caller provides the constant.
+  std::string tensor;            // Its name in that file.
 };
 
 struct Symbol {
@@ -106,11 +109,11 @@ struct Symbol {
   int64_t max = INT64_MAX;
   int64_t multiple_of = 1;
   bool exclude_01 = false;
-  int scalar = -1;  // Whose value it is; -1: axes say it.
+  int scalar = -1;  // Index of the scalar whose value it is; -1: axes give it.
   int64_t hint = -1;
   std::optional<PaddingClaim> claim;
   bool buckets_pow2 = false;
-  std::vector<int64_t> buckets;  // Ascending; empty: the producer names none.
+  std::vector<int64_t> buckets;  // Ascending; empty: the package gives none.
 };
 
 struct Scalar {
@@ -120,7 +123,7 @@ struct Scalar {
 
 enum class Role : uint8_t { kInput, kOutput, kTemporary, kConstant, kSeed };
 
-// What an output shares its bytes with.
+// The buffer that an output shares its bytes with.
 struct Alias {
   int buffer = 0;  // An input, a constant, or another output that is no alias.
   Amount offset;   // Bytes.
@@ -130,8 +133,8 @@ struct Buffer {
   std::string name;
   Role role = Role::kTemporary;
   DType dtype = DType::kUInt8;
-  std::vector<Amount> shape;    // Of a temporary given in bytes: those, of u8; of a seed: its
-                                // words, of i64.
+  std::vector<Amount> shape;    // Of a temporary given in bytes, the number of bytes, as u8; of a
+                                // seed, its words, as i64.
   std::vector<Amount> strides;  // Empty: row-major without gaps.
   int64_t align = 16;           // Of an input's address.
   bool mutated = false;
@@ -158,31 +161,31 @@ struct View {
 struct BufferArgument {
   Operand operand;
   Access access = Access::kReadWrite;
-  int64_t divisible_by = 1;  // What the compiler took the address for a multiple of.
+  int64_t divisible_by = 1;  // The compiler assumed that the address is a multiple of it.
 };
 struct IntegerArgument {
   int32_t bytes = 4;
   bool is_signed = true;
   Amount value;
-  int64_t divisible_by = 1;  // What the compiler took the value for a multiple of.
+  int64_t divisible_by = 1;  // The compiler assumed that the value is a multiple of it.
 };
 struct BytesArgument {  // Fractions, null and bytes.
   std::vector<std::byte> bytes;
-  int32_t align = 1;  // In a struct: of a fraction its size, of null 8.
+  int32_t align = 1;  // In a struct: the size of a fraction, or 8 for null.
 };
 struct ScratchArgument {
   int index = 0;
 };
 struct RealArgument {
-  int symbol = -1;  // One of the two.
+  int symbol = -1;  // One of the two is set.
   int scalar = -1;
 };
-// The words are those of CUtensorMapDataType and its neighbours in CUDA's header.
+// The numbers are those of the CUtensorMap enums in CUDA's header.
 struct TensorMapArgument {
   Operand operand;
   Access access = Access::kReadWrite;
   DType dtype = DType::kFloat32;
-  std::vector<Amount> dims;     // Innermost first, as everything here.
+  std::vector<Amount> dims;     // Innermost first, like all lists here.
   std::vector<Amount> strides;  // Bytes, without the innermost.
   std::vector<uint32_t> box;
   std::vector<uint32_t> element_strides;
@@ -204,8 +207,8 @@ struct StructArgument {
   int32_t align = 8;  // At least that of each member.
 };
 
-// How much of a parameter buffer an argument takes. A member of a struct begins at the next
-// multiple of its alignment, and the struct ends at a multiple of its own, as in C.
+// Size and alignment of an argument in the parameter buffer. As in C, a member of a struct begins
+// at the next multiple of its alignment, and the struct ends at a multiple of its own alignment.
 struct ArgumentLayout {
   int64_t bytes = 0;
   int64_t align = 1;
@@ -213,39 +216,50 @@ struct ArgumentLayout {
 ArgumentLayout LayoutOf(const Argument& argument);
 
 struct KernelStep {
+  static constexpr const char* kOp = "kernel";
   int kernel = 0;
   std::array<Amount, 3> grid;
   std::vector<Argument> args;
-  std::vector<Expression> assumes;  // Conditions that the kernel was compiled for, as its grid.
+  std::vector<Expression> assumes;  // Conditions that the kernel was compiled for; they may use the
+                                    // same names as `grid`.
 };
 struct MemsetStep {
+  static constexpr const char* kOp = "memset";
   Operand to;
   uint32_t value = 0;
   int32_t width = 1;
   Amount count;
 };
 struct MemcpyStep {
+  static constexpr const char* kOp = "memcpy";
   Operand to;
   Operand from;
   Amount bytes;
 };
 struct CallStep {
+  static constexpr const char* kOp = "call";
   std::string function;
   std::vector<View> inputs;
   std::vector<View> outputs;
   std::map<std::string, std::variant<int64_t, std::string>> options;
 };
 struct ChildStep {
+  static constexpr const char* kOp = "child";
   int program = 0;
   std::vector<Amount> symbols;   // Per symbol of the child.
   std::vector<Operand> inputs;   // Per input of the child, in its order.
-  std::vector<Operand> outputs;  // The same.
+  std::vector<Operand> outputs;  // Per output of the child, likewise.
 };
 
 struct Step {
   std::optional<Expression> condition;
   std::variant<KernelStep, MemsetStep, MemcpyStep, CallStep, ChildStep> action;
 };
+// "op" of each kind of step, in the order of Step::action.
+inline constexpr auto kStepOps =
+    []<typename... Kind>(std::type_identity<std::variant<Kind...>> /*of*/) {
+      return std::array{Kind::kOp...};
+    }(std::type_identity<decltype(Step::action)>{});
 
 struct Program {
   std::string name;
@@ -257,16 +271,17 @@ struct Program {
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
 
-  // What expressions read: symbols, then scalars, whose value is 0 for those that are no part of
-  // the key. Cost: allocates.
+  // The names that expressions may use: symbols, then scalars. A scalar that is not part of the key
+  // has the value 0. Cost: allocates.
   std::vector<std::string> names() const;
 };
 
 struct Manifest {
   std::string producer_name;
   std::string producer_version;
-  std::string sha256;  // Of itself: what a profile or a cache names the package by.
-  int entry = 0;       // Of programs.
+  std::string sha256;  // Digest of the manifest itself, by which profiles and caches identify the
+                       // package.
+  int entry = 0;       // Index into `programs`.
   std::vector<File> files;
   std::vector<Module> modules;
   std::vector<Kernel> kernels;

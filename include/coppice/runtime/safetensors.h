@@ -1,10 +1,10 @@
-// A safetensors file, mapped: tensors by name, in place.
+// A mapped safetensors file: tensors by name, in place.
 //
-// The file is eight bytes of length, a JSON header of that length, and bytes. The header says of
-// each tensor its dtype, its shape and which bytes are its own: rows first, little-endian. As the
-// format wants it, they lie one behind another: every byte belongs to one tensor.
+// The file is eight bytes of length, a JSON header of that length, and bytes. The header has the
+// dtype, the shape and the bytes of each tensor, which are row-major and little-endian. As the
+// format requires, tensors lie one after another, and every byte belongs to one tensor.
 //
-// Units: bytes; shapes in elements. Threads: any, on a const one.
+// Units: bytes; shapes in elements. Threads: any, on a const object.
 
 #pragma once
 
@@ -25,7 +25,8 @@ struct SafeTensor {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> shape;
-  std::span<const std::byte> bytes;  // Lives as long as the file, or the memory, they are in.
+  std::span<const std::byte> bytes;  // Valid as long as the Safetensors object, or the memory that
+                                     // it reads.
 };
 
 class MappedFile;
@@ -34,28 +35,27 @@ class Safetensors {
  public:
   static constexpr int64_t kHeaderBytesMax = 100'000'000;
 
-  // The file at `path`. Errors: by its errno; kInvalidArgument with the path and the tensor for a
-  // header that is none, and for tensors that overlap, leave a gap, reach behind the end, or have
-  // other bytes than their shape.
+  // Maps the file at `path`. Errors: the code of its errno; kInvalidArgument, with the path and the
+  // tensor, if the header is malformed, or tensors overlap, leave a gap, reach beyond the end, or
+  // have a number of bytes that does not fit their shape.
   static absl::StatusOr<Safetensors> Open(const std::string& path);
-  // The same of bytes in memory, which outlive the object. `name` is for messages.
+  // The same for bytes in memory, which must outlive the object. `name` is for messages.
   static absl::StatusOr<Safetensors> FromMemory(std::span<const std::byte> bytes,
                                                 const std::string& name);
   Safetensors(Safetensors&&) noexcept;
   Safetensors& operator=(Safetensors&&) = delete;
   ~Safetensors();
 
-  // In the order of their names.
+  // The names of all tensors, sorted.
   std::vector<std::string> names() const;
 
-  // The tensor of that name. Errors: kNotFound; kUnimplemented for a dtype that coppice has no name
-  // for, which is no error before.
+  // The tensor of that name. Errors: kNotFound; kUnimplemented if its dtype is no DType of coppice.
   absl::StatusOr<SafeTensor> Get(const std::string& name) const;
 
  private:
   struct Entry {
     std::string name;
-    std::string dtype;  // As the file writes it: "F32".
+    std::string dtype;  // As in the file: "F32".
     std::vector<int64_t> shape;
     std::span<const std::byte> bytes;
   };
@@ -64,7 +64,7 @@ class Safetensors {
 
   std::string path_;
   std::unique_ptr<MappedFile> file_;
-  std::vector<Entry> entries_;  // By name.
+  std::vector<Entry> entries_;  // Sorted by name.
 };
 
 }  // namespace coppice::package

@@ -1,5 +1,5 @@
-// Move-only owners of what orders work on a device: the primary context, streams and events; and
-// plain device allocations, with what tells one from another.
+// Move-only owners of the primary context, streams, events and plain device allocations; and ids
+// that distinguish allocations.
 //
 // Units: bytes, microseconds. Threads: an owner is used by one thread at a time; the handles inside
 // follow CUDA's rules. Every owner keeps a reference to its Driver, which must outlive it.
@@ -49,7 +49,7 @@ class Context {
   CuContext handle_;  // Null once moved from.
 };
 
-// A non-blocking stream, so that no work of coppice is ordered with the legacy stream.
+// A non-blocking stream: its work is not ordered with the legacy stream.
 class Stream {
  public:
   static absl::StatusOr<Stream> Create(const Driver& driver);
@@ -58,7 +58,7 @@ class Stream {
   Stream& operator=(Stream&&) = delete;
   ~Stream();
 
-  // Waits on the host until everything queued has run.
+  // Waits on the host until all queued work has run.
   absl::Status Synchronize() const;
 
   CuStream handle() const { return handle_; }
@@ -70,7 +70,7 @@ class Stream {
   CuStream handle_;
 };
 
-// An event; without timing, unless it is asked for.
+// An event, with or without timing.
 class Event {
  public:
   enum class Timing : uint8_t { kOff, kOn };
@@ -86,8 +86,8 @@ class Event {
   absl::StatusOr<bool> Complete() const;         // True once the marked work has run.
   absl::Status Synchronize() const;              // Waits on the host for the marked work.
 
-  // Microseconds from the mark of `start` to that of this event, by the driver's clock: on a GPU
-  // that of the device, so that whatever ran there meanwhile is in it.
+  // Microseconds from the mark of `start` to that of this event, by the driver's clock. On a GPU it
+  // is the device's clock, so the time includes all that ran there meanwhile.
   //
   // Errors: kFailedPrecondition while either's marked work has not run; kInvalidArgument if either
   // has no timing or was never recorded. Runs in a RelaxedCaptureScope.
@@ -124,21 +124,21 @@ class DeviceMemory {
   int64_t bytes_;
 };
 
-// A number that tells the live allocation that holds `address` from every other of this process,
-// past and future: whoever keeps it finds out later that memory was freed, although an address may
-// have been given out again. It is the driver's for cuMemAlloc; for mapped memory it changes when
-// other physical memory is mapped there, as far as the driver tells mappings apart.
+// The id of the live allocation that holds `address`. No other allocation of this process, past or
+// future, has the same id. So a kept id shows later whether the memory was freed, even if its
+// address was given out again. For cuMemAlloc it is the driver's id. For mapped memory it changes
+// when other physical memory is mapped there, as far as the driver distinguishes mappings.
 //
 // Errors: kNotFound if no live allocation holds the address. Cost: three driver calls; a failure
 // allocates. Runs in a RelaxedCaptureScope.
 absl::StatusOr<uint64_t> AllocationIdOf(const Driver& driver, DeviceAddress address);
 
-// Whether `stream` captures, if only into a capture that was invalidated. Cost: one driver call,
-// which a capture allows.
+// Whether `stream` captures, also if its capture was invalidated. Cost: one driver call, which a
+// capture allows.
 absl::StatusOr<bool> IsCapturing(const Driver& driver, CuStream stream);
 
-// Puts the calling thread into relaxed capture mode while it lives, so that a call which capture
-// forbids cannot invalidate a capture of the embedding application.
+// Puts the calling thread into relaxed capture mode while it lives, so that a call that captures
+// forbid cannot invalidate a capture of the application.
 class RelaxedCaptureScope {
  public:
   explicit RelaxedCaptureScope(const Driver& driver);
