@@ -32,7 +32,7 @@ COPPICE_LAYOUT(coppice_claim, 32, relative, 24);
 COPPICE_LAYOUT(coppice_function_call, 56, stream, 48);
 COPPICE_LAYOUT(coppice_function, 40, release, 32);
 COPPICE_LAYOUT(coppice_named_tensor, 24, tensor, 16);
-COPPICE_LAYOUT(coppice_package_program_options, 104, joint_count, 96);
+COPPICE_LAYOUT(coppice_package_program_options, 112, reserved_end, 108);
 COPPICE_LAYOUT(coppice_symbol_spec, 80, claim, 72);
 COPPICE_LAYOUT(coppice_tensor_spec, 80, reserved, 76);
 COPPICE_LAYOUT(coppice_scalar_spec, 16, name, 8);

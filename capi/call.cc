@@ -12,6 +12,7 @@
 #include "capi/described/session_fields.h"
 #include "capi/failure.h"
 #include "capi/handles.h"
+#include "capi/on_device.h"
 #include "capi/structs.h"
 #include "capi/tensors.h"
 
@@ -39,13 +40,13 @@ struct ReadCall {
 };
 
 // A null element is at address 0: the host's extent counts.
-absl::StatusOr<Tensors> CountsOf(const coppice_call& given, DriverKind kind) {
+absl::StatusOr<Tensors> CountsOf(const coppice_call& given, DLDevice device) {
   COPPICE_RETURN_IF_ERROR(CheckArray(given.counts, given.count_count, "counts"));
   Tensors counts;
   for (int64_t i = 0; i < given.count_count; ++i) {
     counts.emplace_back();
     if (given.counts[i] == nullptr) continue;
-    COPPICE_ASSIGN_OR_RETURN(counts.back(), TensorOf(given.counts[i], kind, "count", i));
+    COPPICE_ASSIGN_OR_RETURN(counts.back(), TensorOf(given.counts[i], device, "count", i));
   }
   return counts;
 }
@@ -72,11 +73,11 @@ absl::Status ReadCallInto(const coppice_session& session,
   COPPICE_RETURN_IF_ERROR(CheckLane(session, given.lane));
   call.lane = given.lane;
   call.stream = static_cast<CuStream>(given.stream);
-  COPPICE_ASSIGN_OR_RETURN(read.inputs,
-                           TensorsOf(given.inputs, given.input_count, session.kind(), "input"));
+  COPPICE_ASSIGN_OR_RETURN(
+      read.inputs, TensorsOf(given.inputs, given.input_count, session.device->dl(), "input"));
   call.inputs = read.inputs;
-  COPPICE_ASSIGN_OR_RETURN(read.targets,
-                           TensorsOf(given.targets, given.target_count, session.kind(), "target"));
+  COPPICE_ASSIGN_OR_RETURN(
+      read.targets, TensorsOf(given.targets, given.target_count, session.device->dl(), "target"));
   call.targets = read.targets;
   COPPICE_RETURN_IF_ERROR(CheckArray(given.scalars, given.scalar_count, "scalars"));
   call.scalars = std::span(given.scalars, static_cast<size_t>(given.scalar_count));
@@ -84,7 +85,7 @@ absl::Status ReadCallInto(const coppice_session& session,
   call.extents = std::span(given.extents, static_cast<size_t>(given.extent_count));
   COPPICE_ASSIGN_OR_RETURN(call.output_mode, EnumOf<OutputMode>(given.output_mode, "output_mode"));
   COPPICE_ASSIGN_OR_RETURN(call.poison, EnumOf<Poison>(given.poison, "poison"));
-  COPPICE_ASSIGN_OR_RETURN(read.counts, CountsOf(given, session.kind()));
+  COPPICE_ASSIGN_OR_RETURN(read.counts, CountsOf(given, session.device->dl()));
   call.counts = read.counts;
   return TakeDonated(given, read);
 }
@@ -94,7 +95,7 @@ coppice_status LeaseOf(coppice_session* session,
                        const coppice_call* call,
                        coppice_lease** out,
                        absl::StatusOr<Lease> (Session::*run)(const Call&)) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "lease"));
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     ReadCall read;
@@ -110,7 +111,7 @@ coppice_status LeaseOf(coppice_session* session,
 }  // namespace
 }  // namespace coppice::capi
 
-using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::ClearOut;
 using coppice::capi::Held;
 
@@ -127,7 +128,7 @@ coppice_status coppice_include(coppice_session* session,
 }
 
 coppice_status coppice_chain_begin(coppice_session* session, int32_t lane, coppice_chain** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_chain_begin"));
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_RETURN_IF_ERROR(coppice::capi::CheckLane(*session, lane));
@@ -139,6 +140,7 @@ coppice_status coppice_chain_begin(coppice_session* session, int32_t lane, coppi
 }
 
 void coppice_chain_end(coppice_chain* chain) {
+  const coppice::capi::CurrentScope current(coppice::capi::DeviceOf(chain));
   delete chain;
 }
 
@@ -147,7 +149,7 @@ coppice_status coppice_explain(coppice_session* session,
                                char* buffer,
                                size_t buffer_bytes,
                                size_t* text_bytes) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     coppice::capi::ReadCall read;
     COPPICE_RETURN_IF_ERROR(coppice::capi::ReadCallInto(*session, call, read));

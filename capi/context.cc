@@ -12,11 +12,17 @@
 #include "coppice/runtime/graph.h"
 
 #include "capi/failure.h"
+#include "capi/on_device.h"
 #include "capi/structs.h"
 #include "capi/tensors.h"
 
 namespace coppice::capi {
 namespace {
+
+// Of a run; null of none.
+const coppice_session* SessionOf(const coppice_context* run) {
+  return run == nullptr ? nullptr : &run->session;
+}
 
 absl::Status CheckIndex(int32_t index, size_t count, const char* what) {
   if (index >= 0 && static_cast<size_t>(index) < count) return absl::OkStatus();
@@ -67,9 +73,11 @@ absl::Status AddGraph(const CallContext& context, CuGraph graph) {
 }  // namespace coppice::capi
 
 using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 using coppice::capi::CheckIndex;
 using coppice::capi::ClearOut;
+using coppice::capi::SessionOf;
 
 coppice_status coppice_context_describe(coppice_context* context, coppice_context_info* out) {
   return Answer([&]() -> absl::Status {
@@ -129,7 +137,7 @@ coppice_status coppice_context_offsets(coppice_context* context,
 }
 
 coppice_status coppice_context_output(coppice_context* context, int32_t output, coppice_view* out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
     COPPICE_RETURN_IF_ERROR(CheckIndex(output, context->outputs, "output"));
@@ -142,7 +150,7 @@ coppice_status coppice_context_output(coppice_context* context, int32_t output, 
 coppice_status coppice_context_alias_output(coppice_context* context,
                                             int32_t output,
                                             uint64_t address) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     COPPICE_RETURN_IF_ERROR(CheckIndex(output, context->outputs, "output"));
     return context->context.AliasOutput(output, address);
@@ -152,7 +160,7 @@ coppice_status coppice_context_alias_output(coppice_context* context,
 coppice_status coppice_context_allocate(coppice_context* context,
                                         int64_t bytes,
                                         uint64_t* address) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_context_allocate"));
     COPPICE_ASSIGN_OR_RETURN(*address, context->context.Allocate(bytes));
@@ -164,7 +172,7 @@ coppice_status coppice_context_allocate_labelled(coppice_context* context,
                                                  int64_t bytes,
                                                  const char* label,
                                                  uint64_t* address) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_context_allocate_labelled"));
     COPPICE_ASSIGN_OR_RETURN(const std::string named, coppice::capi::NameIn(label, "label"));
@@ -174,7 +182,7 @@ coppice_status coppice_context_allocate_labelled(coppice_context* context,
 }
 
 coppice_status coppice_context_free(coppice_context* context, uint64_t address) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     context->blocks.erase(address);
     return context->context.Free(address);
@@ -182,7 +190,7 @@ coppice_status coppice_context_free(coppice_context* context, uint64_t address) 
 }
 
 coppice_status coppice_context_add_graph(coppice_context* context, void* graph) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     COPPICE_RETURN_IF_ERROR(CheckHandle(graph, "graph"));
     return coppice::capi::AddGraph(context->context, static_cast<coppice::CuGraph>(graph));
@@ -193,7 +201,7 @@ coppice_status coppice_context_break(coppice_context* context,
                                      coppice_eager_step step,
                                      void* user,
                                      void (*release)(void* user)) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
     coppice::capi::User kept(user, release);
     COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
     return context->context.Break(coppice::capi::StepOf(step, std::move(kept), *context));

@@ -11,6 +11,7 @@
 #include "capi/failure.h"
 #include "capi/handles.h"
 #include "capi/host_operation.h"
+#include "capi/on_device.h"
 #include "capi/structs.h"
 #include "capi/tensors.h"
 
@@ -24,9 +25,11 @@ absl::StatusOr<Held<coppice_device>> OpenOn(const Driver& driver,
   device->emulator = std::move(emulator);
   device->driver.emplace(driver);
   device->ordinal = ordinal;
+  CuContext before = nullptr;  // None, too, where nobody has initialised the driver.
+  (void)driver.table().CtxGetCurrent(&before);
   COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(*device->driver, ordinal));
   device->context.emplace(std::move(context));
-  COPPICE_RETURN_IF_ERROR(device->context->MakeCurrent());
+  if (before != nullptr) COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::CtxSetCurrent>(before));
   return device;
 }
 
@@ -152,12 +155,13 @@ absl::Status Reset(coppice_device& device) {
 using coppice::DriverTable;
 using coppice::InvalidArgument;
 using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 using coppice::capi::ClearOut;
 using coppice::capi::Held;
 
 coppice_device::~coppice_device() {
-  if (context) (void)context->MakeCurrent().ok();
+  const coppice::capi::CurrentScope current(this);
   Clear();
 }
 
@@ -247,7 +251,7 @@ coppice_status coppice_device_describe(coppice_device* device, coppice_device_in
 }
 
 coppice_status coppice_device_synchronize(coppice_device* device) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::CtxSynchronize>());
     device->EndRetired();
@@ -308,7 +312,7 @@ coppice_status coppice_driver_entry(coppice_device* device,
 }
 
 coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, uint64_t* address) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_memory_allocate"));
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     if (bytes < 1) return InvalidArgument("memory: {} bytes; at least 1", bytes);
@@ -325,7 +329,7 @@ coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, ui
 }
 
 coppice_status coppice_memory_free(coppice_device* device, uint64_t address) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     device->EndRetired();
     std::unique_lock lock(device->mutex);
@@ -340,7 +344,7 @@ coppice_status coppice_memory_free(coppice_device* device, uint64_t address) {
 
 coppice_status coppice_copy_to_device(
     coppice_device* device, uint64_t to, const void* from, int64_t bytes, void* stream) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(coppice::capi::CheckCopy(device, from, bytes, stream));
     if (bytes > 0)
       COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::MemcpyHtoDAsync>(
@@ -351,7 +355,7 @@ coppice_status coppice_copy_to_device(
 
 coppice_status coppice_copy_to_host(
     coppice_device* device, void* to, uint64_t from, int64_t bytes, void* stream) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(coppice::capi::CheckCopy(device, to, bytes, stream));
     if (bytes > 0)
       COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::MemcpyDtoHAsync>(
@@ -361,7 +365,7 @@ coppice_status coppice_copy_to_host(
 }
 
 coppice_status coppice_stream_create(coppice_device* device, void** stream) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(stream, "coppice_stream_create"));
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     COPPICE_ASSIGN_OR_RETURN(coppice::Stream made, coppice::Stream::Create(*device->driver));
@@ -374,7 +378,7 @@ coppice_status coppice_stream_create(coppice_device* device, void** stream) {
 }
 
 coppice_status coppice_stream_destroy(coppice_device* device, void* stream) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     std::unique_lock lock(device->mutex);
     const auto destroyed = device->streams.extract(stream);
@@ -385,7 +389,7 @@ coppice_status coppice_stream_destroy(coppice_device* device, void* stream) {
 }
 
 coppice_status coppice_stream_synchronize(coppice_device* device, void* stream) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     return coppice::capi::Synchronize(*device, stream);
   });

@@ -13,6 +13,7 @@
 #include "capi/device_memory.h"
 #include "capi/failure.h"
 #include "capi/handles.h"
+#include "capi/on_device.h"
 #include "capi/structs.h"
 
 namespace coppice::capi {
@@ -65,7 +66,7 @@ absl::StatusOr<uint64_t> AllocateOnDevice(int64_t bytes, int32_t ordinal, void* 
         "external allocator: no callable runs here, and no device was named; call "
         "coppice_external_allocator_use");
   COPPICE_RETURN_IF_ERROR(CheckDevice(*device, ordinal));
-  COPPICE_RETURN_IF_ERROR(device->context->MakeCurrent());
+  const CurrentScope current(device.get());
   COPPICE_ASSIGN_OR_RETURN(DeviceBlock memory,
                            DeviceBlock::Create(device->source, *device->driver, bytes, stream));
   const uint64_t address = memory.address();
@@ -92,7 +93,8 @@ bool FreeOnDevice(uint64_t address) {
   const auto freed = allocator.blocks.extract(address);
   lock.unlock();
   if (freed.empty()) return false;
-  (void)freed.mapped().device->context->MakeCurrent().ok();
+  const CurrentScope current(freed.mapped().device.get());
+  const auto ending = std::move(freed.mapped().memory);
   return true;
 }
 

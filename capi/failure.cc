@@ -72,7 +72,10 @@ coppice_status Tell(const absl::Status& status) {
   std::string text = MessageOf(status);
   const std::optional<CuResult> result = CuResultOf(status);
   const bool no_context = result == CuResult::kInvalidContext;
-  if (no_context) text += "; call coppice_device_make_current on this thread first";
+  if (no_context)
+    text +=
+        "; the context of the device is not current: it has ended, or a callback made another "
+        "current";
   if (result == CuResult::kNotPermitted)
     text +=
         "; called by a function of the host that is part of the device's work, which would wait "

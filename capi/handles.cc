@@ -44,7 +44,7 @@ absl::Status CheckLane(const coppice_session& session, int32_t lane) {
 
 absl::Status CheckStream(const void* stream) {
   if (stream != nullptr) return absl::OkStatus();
-  return InvalidArgument("stream: null, the legacy stream; make one");
+  return InvalidArgument("stream: null; make one, or pass 1, the legacy stream");
 }
 
 void ProgramNeeds::Keep(coppice_kernels& launched) {

@@ -126,7 +126,6 @@ struct coppice_binding {
 struct coppice_session : coppice::capi::Counted {
   ~coppice_session();
 
-  coppice::DriverKind kind() const { return device->kind(); }
   coppice_program* HandleOf(const coppice::Program* program);
   coppice_binding* HandleOf(const coppice::Binding* binding);
   // Holds what a program's graphs launch until Forget, or its own end.

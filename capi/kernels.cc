@@ -14,6 +14,7 @@
 #include "capi/context.h"
 #include "capi/failure.h"
 #include "capi/handles.h"
+#include "capi/on_device.h"
 #include "capi/structs.h"
 
 namespace coppice::capi {
@@ -108,19 +109,22 @@ absl::Status LaunchOn(coppice_kernel& kernel,
 
 using coppice::InvalidArgument;
 using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 using coppice::capi::ClearOut;
 using coppice::capi::Held;
 
 coppice_kernels::~coppice_kernels() {
-  if (device.get() != nullptr) (void)device->context->MakeCurrent().ok();
+  const coppice::capi::CurrentScope current(device.get());
+  kernels.clear();
+  library.reset();
 }
 
 coppice_status coppice_kernels_load(coppice_device* device,
                                     const void* image,
                                     int64_t image_bytes,
                                     coppice_kernels** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_kernels_load"));
     COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
     if (image == nullptr || image_bytes < 1 || image_bytes > coppice::capi::kImageBytesMax)
@@ -145,7 +149,7 @@ void coppice_kernels_release(coppice_kernels* kernels) {
 coppice_status coppice_kernel_get(coppice_kernels* kernels,
                                   const char* name,
                                   coppice_kernel** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(kernels, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_kernel_get"));
     COPPICE_RETURN_IF_ERROR(CheckHandle(kernels, "kernels"));
     COPPICE_ASSIGN_OR_RETURN(const std::string of, coppice::capi::NameIn(name, "kernel"));
@@ -174,7 +178,7 @@ coppice_status coppice_launch(coppice_kernel* kernel,
                               void* const* arguments,
                               int32_t argument_count,
                               void* stream) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(kernel, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(kernel, "kernel"));
     return coppice::capi::LaunchOn(*kernel, shape, arguments, argument_count, stream);
   });

@@ -10,6 +10,7 @@
 #include "capi/failure.h"
 #include "capi/handles.h"
 #include "capi/here.h"
+#include "capi/on_device.h"
 #include "capi/structs.h"
 #include "capi/tensors.h"
 
@@ -27,7 +28,7 @@ struct Detached : Counted {
   explicit Detached(DetachedOutputs taken, Held<coppice_device> of)
       : device(std::move(of)), outputs(std::in_place, std::move(taken)) {}
   ~Detached() {
-    (void)device->context->MakeCurrent().ok();
+    const CurrentScope current(device.get());
     outputs.reset();
   }
 
@@ -104,7 +105,7 @@ coppice_status ShowOutput(coppice_read* scope,
                           int32_t index,
                           coppice_view* out,
                           Find&& find) noexcept {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(scope, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(scope, "scope"));
     COPPICE_RETURN_IF_ERROR(CheckView(out));
     const Lease& lease = scope->lease->lease;
@@ -123,6 +124,7 @@ coppice_status ShowOutput(coppice_read* scope,
 
 using coppice::FailedPrecondition;
 using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 using coppice::capi::CheckUsable;
 using coppice::capi::ClearOut;
@@ -149,7 +151,7 @@ void coppice_lease_release(coppice_lease* lease) {
 }
 
 coppice_status coppice_lease_release_after(coppice_lease* lease, void* stream) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(lease, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
     const auto released = Held<coppice_lease>::Adopt(lease);
     if (released->scopes.load() != 0)
@@ -161,14 +163,14 @@ coppice_status coppice_lease_release_after(coppice_lease* lease, void* stream) {
 }
 
 coppice_status coppice_lease_split(coppice_lease* lease, coppice_lease** out, int64_t out_count) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(lease, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
     return coppice::capi::SplitInto(*lease, out, out_count);
   });
 }
 
 coppice_status coppice_lease_read(coppice_lease* lease, void* stream, coppice_read** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(lease, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_lease_read"));
     COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
     COPPICE_ASSIGN_OR_RETURN(coppice::ReadScope scope,
@@ -204,6 +206,7 @@ coppice_status coppice_read_count(coppice_read* scope, int32_t index, coppice_vi
 
 void coppice_read_end(coppice_read* scope) {
   if (scope == nullptr) return;
+  const coppice::capi::CurrentScope current(coppice::capi::DeviceOf(scope));
   scope->lease->scopes.fetch_sub(1);
   delete scope;
 }
@@ -212,7 +215,7 @@ coppice_status coppice_lease_detach(coppice_lease* lease,
                                     void* stream,
                                     DLManagedTensorVersioned** out,
                                     int64_t out_count) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(lease, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
     return coppice::capi::DetachInto(*lease, stream, out, out_count);
   });

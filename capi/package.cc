@@ -12,6 +12,7 @@
 
 #include "capi/failure.h"
 #include "capi/handles.h"
+#include "capi/on_device.h"
 #include "capi/structs.h"
 
 namespace coppice::capi {
@@ -32,7 +33,7 @@ absl::StatusOr<package::OpenOptions> OpenOptionsOf(const coppice_package_options
 
 absl::Status LoadOn(coppice_package& handle, package::Package opened, bool allow_ptx) {
   COPPICE_ASSIGN_OR_RETURN(handle.loaded,
-                           package::LoadedPackage::Load(*handle.device->driver, std::move(opened),
+                           package::LoadedPackage::Load(*handle.device->context, std::move(opened),
                                                         {.allow_ptx = allow_ptx}));
   return absl::OkStatus();
 }
@@ -50,19 +51,21 @@ absl::StatusOr<Held<coppice_package>> NewPackage(coppice_device* device) {
 
 using coppice::InvalidArgument;
 using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 using coppice::capi::ClearOut;
 using coppice::capi::Held;
 
 coppice_package::~coppice_package() {
-  if (device.get() != nullptr) (void)device->context->MakeCurrent().ok();
+  const coppice::capi::CurrentScope current(device.get());
+  loaded.reset();
 }
 
 coppice_status coppice_package_load(coppice_device* device,
                                     const char* path,
                                     const coppice_package_options* options,
                                     coppice_package** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_package_load"));
     COPPICE_ASSIGN_OR_RETURN(Held<coppice_package> handle, coppice::capi::NewPackage(device));
     COPPICE_ASSIGN_OR_RETURN(const std::string name, coppice::capi::NameIn(path, "path"));
@@ -85,7 +88,7 @@ coppice_status coppice_package_load_memory(coppice_device* device,
                                            const char* name,
                                            const coppice_package_options* options,
                                            coppice_package** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_package_load_memory"));
     COPPICE_ASSIGN_OR_RETURN(Held<coppice_package> handle, coppice::capi::NewPackage(device));
     if (zip == nullptr || zip_bytes < 1)

@@ -74,11 +74,12 @@ absl::StatusOr<std::pair<std::string, std::string>> SymbolsOf(const coppice_join
 }
 
 absl::StatusOr<std::optional<PaddingClaim>> ClaimOf(const coppice_claim& claim) {
-  COPPICE_ASSIGN_OR_RETURN(const int padding, EnumOf<int>(claim.padding, 5, "claim: padding"));
-  if (padding == COPPICE_PADDING_NO_CLAIM) return std::nullopt;
   constexpr PaddingContents kContents[] = {PaddingContents::kAny, PaddingContents::kFinite,
                                            PaddingContents::kFill,
                                            PaddingContents::kRowIndependent};
+  constexpr int kCount = std::size(kContents) + 1;
+  COPPICE_ASSIGN_OR_RETURN(const int padding, EnumOf<int>(claim.padding, kCount, "claim: padding"));
+  if (padding == COPPICE_PADDING_NO_CLAIM) return std::nullopt;
   const bool bits = claim.absolute == 0 && claim.relative == 0;
   return PaddingClaim{
       .padding = kContents[padding - 1],

@@ -7,6 +7,7 @@
 
 #include "capi/failure.h"
 #include "capi/handles.h"
+#include "capi/on_device.h"
 #include "capi/spec.h"
 #include "capi/structs.h"
 #include "capi/tensors.h"
@@ -52,6 +53,7 @@ absl::StatusOr<coppice_program*> RegisterCallable(coppice_session& session,
 }  // namespace coppice::capi
 
 using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 using coppice::capi::ClearOut;
 
@@ -60,7 +62,7 @@ coppice_status coppice_register_package(coppice_session* session,
                                         const char* program,
                                         const coppice_package_program_options* options,
                                         coppice_program** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_register_package"));
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(*out,
@@ -75,7 +77,7 @@ coppice_status coppice_register_callable(coppice_session* session,
                                          void* user,
                                          void (*release)(void* user),
                                          coppice_program** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     coppice::capi::User kept(user, release);
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_register_callable"));
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
@@ -103,7 +105,7 @@ coppice_status coppice_find(coppice_session* session,
 }
 
 coppice_status coppice_reset(coppice_session* session, coppice_program* program) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
                              coppice::capi::ProgramOf(*session, program));
@@ -112,7 +114,7 @@ coppice_status coppice_reset(coppice_session* session, coppice_program* program)
 }
 
 coppice_status coppice_unregister(coppice_session* session, coppice_program* program) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
                              coppice::capi::ProgramOf(*session, program));
@@ -127,14 +129,14 @@ coppice_status coppice_bind(coppice_session* session,
                             const DLTensor* const* statics,
                             int64_t static_count,
                             coppice_binding** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_bind"));
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
                              coppice::capi::ProgramOf(*session, program));
     COPPICE_ASSIGN_OR_RETURN(
         const coppice::capi::Tensors tensors,
-        coppice::capi::TensorsOf(statics, static_count, session->kind(), "static"));
+        coppice::capi::TensorsOf(statics, static_count, session->device->dl(), "static"));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Binding* const bound,
                              session->session->Bind(*of, tensors));
     *out = session->HandleOf(bound);
@@ -143,7 +145,7 @@ coppice_status coppice_bind(coppice_session* session,
 }
 
 coppice_status coppice_unbind(coppice_session* session, coppice_binding* binding) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_RETURN_IF_ERROR(CheckHandle(binding, "binding"));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Binding* const of,

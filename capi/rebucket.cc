@@ -19,6 +19,7 @@
 #include "capi/failure.h"
 #include "capi/handles.h"
 #include "capi/here.h"
+#include "capi/on_device.h"
 #include "capi/policies.h"
 #include "capi/structs.h"
 
@@ -59,7 +60,7 @@ absl::StatusOr<RebucketOptions> OptionsOf(const coppice_session& session,
   COPPICE_ASSIGN_OR_RETURN(const coppice_rebucket_options given,
                            ReadOptions(pointer, "coppice_rebucket_options"));
   COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy,
-                           session.session->GetPolicy(*symbol.program, symbol.index));
+                           session.session->policies().GetPolicy(*symbol.program, symbol.index));
   const SymbolSpec& spec =
       Session::SpecOf(*symbol.program).symbols[static_cast<size_t>(symbol.index)];
   // Under pressure the policy in force has fewer buckets than there may be again.
@@ -121,8 +122,8 @@ absl::Status Rebucket(const coppice_session* session,
   COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_rebucket_report"));
   COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
   COPPICE_ASSIGN_OR_RETURN(const RebucketOptions options, OptionsOf(*session, here, given));
-  COPPICE_ASSIGN_OR_RETURN(const RebucketReport report,
-                           session->session->Rebucket(*here.program, here.index, options));
+  COPPICE_ASSIGN_OR_RETURN(const RebucketReport report, session->session->policies().Rebucket(
+                                                            *here.program, here.index, options));
   WriteStruct(ReportOf(report), out);
   return absl::OkStatus();
 }
@@ -132,7 +133,7 @@ absl::StatusOr<std::string> PolicyText(const coppice_session* session,
                                        const char* symbol) {
   COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
-                           session->session->GetPolicy(*here.program, here.index));
+                           session->session->policies().GetPolicy(*here.program, here.index));
   return WritePolicyDocument({.policy = std::move(policy), .learned = std::nullopt});
 }
 
@@ -140,6 +141,7 @@ absl::StatusOr<std::string> PolicyText(const coppice_session* session,
 }  // namespace coppice::capi
 
 using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::SymbolHere;
 using coppice::capi::SymbolOf;
 
@@ -153,19 +155,20 @@ coppice_status coppice_rebucket(coppice_session* session,
                                 const char* symbol,
                                 const coppice_rebucket_options* options,
                                 coppice_rebucket_report* out) {
-  return Answer([&] { return coppice::capi::Rebucket(session, program, symbol, options, out); });
+  return AnswerOn(session,
+                  [&] { return coppice::capi::Rebucket(session, program, symbol, options, out); });
 }
 
 coppice_status coppice_set_policy(coppice_session* session,
                                   coppice_program* program,
                                   const char* symbol,
                                   const coppice_policy* policy) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
     COPPICE_ASSIGN_OR_RETURN(const coppice_policy given,
                              coppice::capi::ReadStruct(policy, "coppice_policy"));
     COPPICE_ASSIGN_OR_RETURN(coppice::PaddingPolicy read, coppice::capi::PolicyOf(given));
-    return session->session->SetPolicy(*here.program, here.index, std::move(read));
+    return session->session->policies().SetPolicy(*here.program, here.index, std::move(read));
   });
 }
 
@@ -189,8 +192,9 @@ coppice_status coppice_get_observed(coppice_session* session,
                                     size_t* text_bytes) {
   return Answer([&]() -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
-    return coppice::capi::TellText(session->session->GetObserved(*here.program, here.index), buffer,
-                                   buffer_bytes, text_bytes);
+    return coppice::capi::TellText(
+        session->session->policies().GetObserved(*here.program, here.index), buffer, buffer_bytes,
+        text_bytes);
   });
 }
 
@@ -201,6 +205,6 @@ coppice_status coppice_set_observed(coppice_session* session,
   return Answer([&]() -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
     if (text == nullptr) return coppice::InvalidArgument("observed: null; give a text");
-    return session->session->SetObserved(*here.program, here.index, text);
+    return session->session->policies().SetObserved(*here.program, here.index, text);
   });
 }

@@ -13,6 +13,7 @@
 #include "capi/failure.h"
 #include "capi/handles.h"
 #include "capi/here.h"
+#include "capi/on_device.h"
 #include "capi/session_options.h"
 #include "capi/structs.h"
 
@@ -34,7 +35,7 @@ absl::StatusOr<Held<coppice_session>> CreateOn(coppice_device* device,
 // What `body` does with a session that is there.
 template <typename Body>
 coppice_status With(coppice_session* session, Body&& body) noexcept {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     return body(*session->session);
   });
@@ -74,6 +75,7 @@ std::string BucketsAsJson(const Session& session) {
                        {"live_bytes", node.live_bytes},
                        {"serial", node.serial},
                        {"graph_nodes", node.graph_nodes},
+                       {"family", node.family},
                        {"record_ns", node.record_ns},
                        {"replays", node.replays}});
   }
@@ -116,7 +118,8 @@ absl::Status LoadProfileInto(coppice_session& session,
   COPPICE_ASSIGN_OR_RETURN(const std::string file, NameIn(path, "path"));
   if (out != nullptr) COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_loaded_profile"));
   COPPICE_ASSIGN_OR_RETURN(const LoadProfileOptions load, ProfileOptionsOf(session, options));
-  COPPICE_ASSIGN_OR_RETURN(const LoadedProfile loaded, session.session->LoadProfile(file, load));
+  COPPICE_ASSIGN_OR_RETURN(const LoadedProfile loaded,
+                           session.session->warming().LoadProfile(file, load));
   if (out == nullptr) return absl::OkStatus();
   coppice_loaded_profile told{};
   told.recorded = loaded.recorded;
@@ -130,14 +133,14 @@ absl::Status LoadProfileInto(coppice_session& session,
 }  // namespace coppice::capi
 
 using coppice::Session;
-using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 using coppice::capi::ClearOut;
 using coppice::capi::Held;
 using coppice::capi::With;
 
 coppice_session::~coppice_session() {
-  (void)device->context->MakeCurrent().ok();
+  const coppice::capi::CurrentScope current(device.get());
   if (session != nullptr) --device->sessions;
   session.reset();
 }
@@ -170,7 +173,7 @@ void coppice_session::Forget(const coppice::Program* program) {
 coppice_status coppice_session_create(coppice_device* device,
                                       const coppice_session_options* options,
                                       coppice_session** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(device, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_session_create"));
     COPPICE_ASSIGN_OR_RETURN(Held<coppice_session> session,
                              coppice::capi::CreateOn(device, options));
@@ -242,7 +245,7 @@ coppice_status coppice_set_external_bytes(coppice_session* session, int64_t byte
 
 coppice_status coppice_lend(
     coppice_session* session, int32_t lane, uint64_t* address, int64_t* bytes, coppice_loan** out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_lend"));
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(*out, coppice::capi::LendOf(*session, lane));
@@ -253,7 +256,7 @@ coppice_status coppice_lend(
 }
 
 coppice_status coppice_loan_return(coppice_loan* loan, void* stream) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(loan, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(loan, "loan"));
     COPPICE_RETURN_IF_ERROR(CheckSession(loan->session.get()));
     COPPICE_RETURN_IF_ERROR(coppice::capi::CheckStream(stream));
@@ -262,6 +265,7 @@ coppice_status coppice_loan_return(coppice_loan* loan, void* stream) {
 }
 
 void coppice_loan_release(coppice_loan* loan) {
+  const coppice::capi::CurrentScope current(coppice::capi::DeviceOf(loan));
   delete loan;
 }
 
@@ -340,7 +344,7 @@ coppice_status coppice_save_profile(coppice_session* session, const char* path) 
   return With(session, [&](Session& on) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const std::string file, coppice::capi::NameIn(path, "path"));
     const std::shared_lock looking(session->looking);
-    return on.SaveProfile(file);
+    return on.warming().SaveProfile(file);
   });
 }
 
@@ -357,7 +361,7 @@ coppice_status coppice_load_profile(coppice_session* session,
 coppice_status coppice_mark(coppice_session* session, const char* name) {
   return With(session, [&](Session& on) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const std::string mark, coppice::capi::NameIn(name, "mark"));
-    on.Mark(mark);
+    on.trace().Mark(mark);
     return absl::OkStatus();
   });
 }
@@ -366,16 +370,16 @@ coppice_status coppice_note_request(coppice_session* session, const coppice_requ
   return With(session, [&](Session& on) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const coppice_request_times noted,
                              coppice::capi::ReadStruct(times, "coppice_request_times"));
-    return on.NoteRequest({.id = noted.id,
-                           .first_token_ns = noted.first_token_ns,
-                           .last_token_ns = noted.last_token_ns,
-                           .input_tokens = noted.input_tokens,
-                           .output_tokens = noted.output_tokens});
+    return on.trace().NoteRequest({.id = noted.id,
+                                   .first_token_ns = noted.first_token_ns,
+                                   .last_token_ns = noted.last_token_ns,
+                                   .input_tokens = noted.input_tokens,
+                                   .output_tokens = noted.output_tokens});
   });
 }
 
 coppice_status coppice_flush_trace(coppice_session* session) {
-  return With(session, [](Session& on) { return on.FlushTrace(); });
+  return With(session, [](Session& on) { return on.trace().Flush(); });
 }
 
 coppice_status coppice_wait_for_recordings(coppice_session* session) {

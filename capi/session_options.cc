@@ -29,7 +29,8 @@ absl::Status Vote(coppice_status (*vote)(void*, coppice_vote*),
   const HereScope here({.session = &session});
   ForgetCallbackMessage();
   COPPICE_RETURN_IF_ERROR(StatusOfCallback(vote(user, &told), "vote"));
-  COPPICE_ASSIGN_OR_RETURN(rank.kind, EnumOf<RunKind>(told.kind, 4, "vote: kind"));
+  COPPICE_ASSIGN_OR_RETURN(rank.kind,
+                           EnumOf<RunKind>(told.kind, COPPICE_RUN_INCLUDE, "vote: kind"));
   rank.unanimous = told.unanimous != 0;
   return absl::OkStatus();
 }

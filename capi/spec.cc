@@ -209,7 +209,8 @@ absl::Status ReadFunctions(const coppice_package_program_options& given,
   std::vector<Held<StepFunctionRecord>>& records = needs.functions;
   for (const coppice_function& function : read) {
     COPPICE_ASSIGN_OR_RETURN(std::string name, NameIn(function.name, "coppice_function"));
-    COPPICE_ASSIGN_OR_RETURN(const int when, EnumOf<int>(function.when, 2, "function: when"));
+    COPPICE_ASSIGN_OR_RETURN(const int when,
+                             EnumOf<int>(function.when, COPPICE_ON_HOST + 1, "function: when"));
     if (function.run == nullptr) return InvalidArgument("function {}: run is null", name);
     if (functions.contains(name)) return InvalidArgument("function {}: given twice", name);
     records.push_back(Held<StepFunctionRecord>::Adopt(
@@ -303,6 +304,8 @@ absl::StatusOr<PackageProgram> PackageProgramOf(coppice_session& session,
   PackageProgram made{.options = {}, .needs = Held<ProgramNeeds>::Adopt(new ProgramNeeds)};
   made.options.name = TextOf(options.name);
   made.options.variant = TextOf(options.variant);
+  COPPICE_ASSIGN_OR_RETURN(made.options.exact,
+                           EnumOf<ExactReplay>(options.exact, "package program: exact"));
   COPPICE_ASSIGN_OR_RETURN(const auto policies,
                            ReadArray(options.policies, options.policy_count, "coppice_policy"));
   for (const coppice_policy& policy : policies) {
@@ -332,7 +335,7 @@ absl::StatusOr<PackageProgram> PackageProgramOf(coppice_session& session,
     COPPICE_ASSIGN_OR_RETURN(const std::string name, NameIn(constants[i].name, "constant"));
     COPPICE_ASSIGN_OR_RETURN(
         made.options.constants[name],
-        TensorOf(constants[i].tensor, session.kind(), "constant", static_cast<int64_t>(i)));
+        TensorOf(constants[i].tensor, session.device->dl(), "constant", static_cast<int64_t>(i)));
   }
   COPPICE_RETURN_IF_ERROR(ReadFunctions(options, session, *made.needs, made.options.functions));
   return made;

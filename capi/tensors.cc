@@ -74,8 +74,10 @@ std::optional<std::string> ReadLayout(const DLTensor& given, Tensor& tensor) {
   return std::nullopt;
 }
 
-bool OnDevice(DLDeviceType type, DriverKind kind) {
-  return type == DeviceTypeOf(kind) || (kind == DriverKind::kCuda && type == kDLCUDAManaged);
+// Managed memory is every device's.
+bool LiesOn(DLDevice its, DLDevice device) {
+  if (its.device_type == device.device_type) return its.device_id == device.device_id;
+  return its.device_type == kDLCUDAManaged && device.device_type == kDLCUDA;
 }
 
 }  // namespace
@@ -99,14 +101,15 @@ DLDataType DLTypeOf(DType dtype) {
 }
 
 absl::StatusOr<Tensor> TensorOf(const DLTensor* given,
-                                DriverKind kind,
+                                DLDevice device,
                                 const char* what,
                                 int64_t index) {
   if (given == nullptr) return InvalidArgument("{} {}: null", what, index);
-  if (!OnDevice(given->device.device_type, kind))
-    return InvalidArgument("{} {}: on a device of type {}, not {}; copy it to the session's", what,
-                           index, static_cast<int>(given->device.device_type),
-                           static_cast<int>(DeviceTypeOf(kind)));
+  if (!LiesOn(given->device, device))
+    return InvalidArgument(
+        "{} {}: on device {} of type {}, not {} of type {}; copy it to the session's", what, index,
+        given->device.device_id, static_cast<int>(given->device.device_type), device.device_id,
+        static_cast<int>(device.device_type));
   const absl::StatusOr<DType> dtype = DTypeOf(given->dtype);
   if (!dtype.ok()) return InvalidArgument("{} {}: {}", what, index, MessageOf(dtype.status()));
   Tensor tensor;
@@ -121,12 +124,12 @@ absl::StatusOr<Tensor> TensorOf(const DLTensor* given,
 
 absl::StatusOr<Tensors> TensorsOf(const DLTensor* const* given,
                                   int64_t count,
-                                  DriverKind kind,
+                                  DLDevice device,
                                   const char* what) {
   COPPICE_RETURN_IF_ERROR(CheckArray(given, count, what));
   Tensors tensors;
   for (int64_t i = 0; i < count; ++i) {
-    COPPICE_ASSIGN_OR_RETURN(const Tensor tensor, TensorOf(given[i], kind, what, i));
+    COPPICE_ASSIGN_OR_RETURN(const Tensor tensor, TensorOf(given[i], device, what, i));
     tensors.push_back(tensor);
   }
   return tensors;

@@ -26,16 +26,17 @@ DLDeviceType DeviceTypeOf(DriverKind kind);
 absl::StatusOr<DType> DTypeOf(DLDataType dtype);
 DLDataType DLTypeOf(DType dtype);
 
-// `given` as a tensor of coppice. Errors: kInvalidArgument, of argument `index` of `what`: null, on
-// another device, more than kRankMax axes, a negative size, a negative stride where it counts, or
-// elements beyond what an int64 of bytes holds.
+// `given` as a tensor of coppice on `device`, where managed memory always is. Errors:
+// kInvalidArgument, of argument `index` of `what`: null, on another device, more than kRankMax
+// axes, a negative size, a negative stride where it counts, or elements beyond what an int64 of
+// bytes holds.
 absl::StatusOr<Tensor> TensorOf(const DLTensor* given,
-                                DriverKind kind,
+                                DLDevice device,
                                 const char* what,
                                 int64_t index);
 absl::StatusOr<Tensors> TensorsOf(const DLTensor* const* given,
                                   int64_t count,
-                                  DriverKind kind,
+                                  DLDevice device,
                                   const char* what);
 
 // A DLTensor whose shape and strides are `tensor`'s own arrays.

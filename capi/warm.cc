@@ -10,6 +10,7 @@
 #include "capi/failure.h"
 #include "capi/handles.h"
 #include "capi/here.h"
+#include "capi/on_device.h"
 #include "capi/structs.h"
 
 namespace coppice::capi {
@@ -62,7 +63,7 @@ absl::Status WarmBuckets(coppice_session& session,
   COPPICE_ASSIGN_OR_RETURN(const Binding* const binding, BindingOf(session, given.binding));
   COPPICE_ASSIGN_OR_RETURN(const auto scalars,
                            NumbersOf(given.scalars, given.scalar_count, "scalars"));
-  return session.session->Warm(program, binding, buckets, scalars, options);
+  return session.session->warming().Warm(program, binding, buckets, scalars, options);
 }
 
 absl::StatusOr<std::vector<WarmStep::Feed>> FeedsOf(const coppice_feed* given,
@@ -112,7 +113,7 @@ absl::Status WarmSteps(coppice_session& session,
     COPPICE_ASSIGN_OR_RETURN(WarmStep next, StepOf(session, step));
     steps.push_back(std::move(next));
   }
-  return session.session->Warm(steps, options);
+  return session.session->warming().Warm(steps, options);
 }
 
 // Whether an array of structs can be filled in: all say the size of the first.
@@ -139,7 +140,7 @@ void WritePlanned(const std::vector<PlannedBucket>& planned, coppice_planned_buc
 }  // namespace
 }  // namespace coppice::capi
 
-using coppice::capi::Answer;
+using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 
 coppice_status coppice_warm(coppice_session* session,
@@ -148,7 +149,7 @@ coppice_status coppice_warm(coppice_session* session,
                             int64_t bucket_count,
                             int64_t symbol_count,
                             const coppice_warm_options* options) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
                              coppice::capi::ProgramOf(*session, program));
@@ -162,7 +163,7 @@ coppice_status coppice_warm_steps(coppice_session* session,
                                   const coppice_warm_step* steps,
                                   int64_t step_count,
                                   const coppice_warm_options* options) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     return coppice::capi::WarmSteps(*session, steps, step_count, options);
   });
@@ -176,7 +177,7 @@ coppice_status coppice_plan(coppice_session* session,
                             const int64_t* scalars,
                             int64_t scalar_count,
                             coppice_planned_bucket* out) {
-  return Answer([&]() -> absl::Status {
+  return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
                              coppice::capi::ProgramOf(*session, program));
@@ -187,7 +188,7 @@ coppice_status coppice_plan(coppice_session* session,
     COPPICE_RETURN_IF_ERROR(coppice::capi::CheckPlanned(out, bucket_count));
     const std::shared_lock looking(session->looking);
     COPPICE_ASSIGN_OR_RETURN(const std::vector<coppice::PlannedBucket> planned,
-                             session->session->Plan(*of, rows, values));
+                             session->session->warming().Plan(*of, rows, values));
     coppice::capi::WritePlanned(planned, out);
     return absl::OkStatus();
   });

@@ -36,6 +36,8 @@ static_assert(COPPICE_RAGGED_LENGTHS == static_cast<int>(RaggedBy::kLengths));
 static_assert(COPPICE_RAGGED_OFFSETS == static_cast<int>(RaggedBy::kOffsets));
 static_assert(COPPICE_GATE_SESSION == static_cast<int>(GateMode::kSession));
 static_assert(COPPICE_GATE_ALWAYS_EAGER == static_cast<int>(GateMode::kAlwaysEager));
+static_assert(COPPICE_EXACT_NEVER == static_cast<int>(ExactReplay::kNever));
+static_assert(COPPICE_EXACT_ALWAYS == static_cast<int>(ExactReplay::kAlways));
 
 absl::Status ReadFields(const coppice_session_options& given, SessionOptions& options) {
   Set(given.lanes, options.lanes);
@@ -79,6 +81,8 @@ coppice_session_stats StructOf(const SessionStats& from) {
   told.stream_switches = from.stream_switches;
   told.real_elements = from.real_elements;
   told.padded_elements = from.padded_elements;
+  told.exact_replays = from.exact_replays;
+  told.patched_nodes = from.patched_nodes;
   return told;
 }
 

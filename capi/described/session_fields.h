@@ -10,6 +10,7 @@
 #include "coppice/base/fill.h"
 #include "coppice/coppice.h"
 #include "coppice/graphs/call.h"
+#include "coppice/graphs/exact_replay.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/metrics.h"
 #include "coppice/graphs/poison.h"
@@ -53,6 +54,8 @@ template <>
 inline constexpr int kCountOf<RaggedBy> = 2;
 template <>
 inline constexpr int kCountOf<GateMode> = 4;
+template <>
+inline constexpr int kCountOf<ExactReplay> = 3;
 
 // All but functions. Errors: kInvalidArgument an enumerator; Session::Create finds the rest.
 absl::Status ReadFields(const coppice_session_options& given, SessionOptions& options);
