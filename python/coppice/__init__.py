@@ -8,15 +8,16 @@
     coppice.stance, chain, checked      scopes
     coppice.device, coppice.session     what all of these share, made on first use
     coppice.reset_device                a fresh emulator after a fault
-    coppice.prof                        metrics, traces, marks; traces for tools of others
+    coppice.fit                         memory and buckets of a package, before there is a GPU
+    coppice.prof                        metrics, traces, marks; traces for other tools
     coppice.triton                      Triton's kernels without a GPU
-    coppice.export                      makes kernel packages; needs nothing of the rest
+    coppice.export                      makes kernel packages; independent of the rest
     coppice.Error                       what all of these raise, by class
 
-`help(coppice.wrap)` and so on tell of each.
+`help(coppice.wrap)` and so on explain each of them.
 
-Without a GPU all of it runs on an emulator of CUDA, which executes the same kernels and graphs and
-checks every access. What is not used is not imported: neither PyTorch nor libcuda has to be there.
+Without a GPU, all of it runs on an emulator of CUDA, which executes the same kernels and graphs and
+checks every access. Only what is used is imported: neither PyTorch nor libcuda has to be installed.
 """
 
 import importlib
@@ -29,6 +30,7 @@ _ORIGINS = {
     "chain": "scopes", "checked": "scopes",
     "current_stream": "running", "empty": "running", "empty_like": "running",
     "wrap": "wrapping", "Wrapped": "wrapping", "from_graph": "torch.graphs", "learn": "learning",
+    "fit": "fitting",
     **dict.fromkeys(("Device", "HostTensor", "Lease", "Loan", "Output", "Package", "Program",
                      "Session", "Tensor"), "_core"),
     **dict.fromkeys(("Aborted", "AlreadyExists", "Error", "FailedPrecondition", "Internal",

@@ -1,7 +1,8 @@
-"""What a replayed call costs from Python, beside the same call from C: `coppice bench python`.
+"""What a replayed call costs from Python, compared with the same call from C: `coppice bench
+python`.
 
-Both call on the emulator, whose launches are queued and run between the batches, so that what is
-compared is the host's work up to the launch. Batches of the two take turns; figures are medians.
+Both call on the emulator, which queues launches and runs them between the batches, so that only the
+host's work up to the launch is compared. Batches of the two take turns; figures are medians.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def per_call(call, on):
 
 
 def measure(batches):
-    """Medians in nanoseconds: of the call in each way, and of what it takes beyond C's."""
+    """Medians in nanoseconds: of the call from each language, and of the difference."""
     on = device("emulator")
     session = _core.Session(on)
     program = session.register_callable(SPEC, lambda context: context.output(0))
@@ -66,11 +67,12 @@ def median(numbers):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="coppice bench python",
                                      description=__doc__.splitlines()[0])
-    parser.add_argument("--batches", type=int, default=201, help="of 100 calls (default: 201)")
+    parser.add_argument("--batches", type=int, default=201, help="batches of 100 calls (default: "
+                                                                 "201)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     if options.batches < 1:
-        parser.error(f"--batches is {options.batches}; at least 1")
+        parser.error(f"--batches is {options.batches}; give at least 1")
     figures = measure(options.batches)
     if options.json:
         print(json.dumps(figures, indent=2))

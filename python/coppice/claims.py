@@ -1,16 +1,16 @@
-"""What holds of sizes that are padded: the words of wrap, load, torch.compile and the command.
+"""Claims about padded sizes: the words that wrap, load, torch.compile and the command take.
 
     "exact"            nothing: never padded
-    "any"              padding may hold any bits, of every dtype; "masked", said of kernels that
-                       skip the padding, is the same
-    "row_independent"  any bits in floats; in integers and bools, which may be indices, what the
-                       input is filled with
-    "finite"           any finite values in floats; in integers and bools what they are filled with
-    "fill"             exactly what the input is filled with: zeros, if nobody says otherwise
+    "any"              padding may hold any bits, of every dtype; "masked" is the same, for kernels
+                       that skip the padding
+    "row_independent"  any bits in floats; the fill of the input in integers and bools, which may be
+                       indices
+    "finite"           any finite values in floats; the fill of the input in integers and bools
+    "fill"             only the fill of the input, which is zero by default
 
-Live results are equal bit for bit then, or, of ("finite", absolute, relative), within
-absolute + relative * |value|; ("finite", absolute) has no relative part. `coppice package claim`
-finds out what holds of a package; poison shows what does not.
+If the claim holds, live results are equal bit for bit. With ("finite", absolute, relative) they
+differ by at most absolute + relative * |value|; ("finite", absolute) has no relative part. `coppice
+package claim` finds the claim of a package; poison shows that a claim is wrong.
 """
 
 import math
@@ -27,8 +27,9 @@ FORMS = ('"any" (bits), "row_independent" (any bits in floats), "finite" (values
 
 
 def claim_of(given, where):
-    """(padding, absolute, relative) of a claim, by the word that the library has; None if it is
-    None, or "exact". Raises InvalidArgument, which begins with `where`, for what is no claim."""
+    """(padding, absolute, relative) of a claim, in the library's word; None if it is None or
+    "exact". Raises InvalidArgument, whose message begins with `where`, for anything that is not a
+    claim."""
     parts = (given,) if given is None or isinstance(given, str) else given
     if isinstance(parts, (tuple, list)) and 1 <= len(parts) <= 3:
         word, *bounds = parts

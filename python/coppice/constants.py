@@ -1,4 +1,5 @@
-"""Values that calls are told apart by, bit for bit: 0.0 and -0.0 differ, and NaN is what it is."""
+"""Values by which calls differ, compared bit for bit: 0.0 and -0.0 differ, and NaN equals
+itself."""
 
 import dataclasses
 import struct
@@ -12,7 +13,8 @@ pack = struct.Struct("d").pack
 
 
 class Constant:
-    """A value that is neither a tensor nor a size. Equal to another if type and bits are."""
+    """A value that is neither a tensor nor a size. Two are equal if their types and bits are
+    equal."""
 
     __slots__ = ("value", "bits", "number")
 
@@ -23,8 +25,8 @@ class Constant:
             self.number = hash(self.bits)
         except TypeError as error:
             kind = type(value).__name__
-            raise InvalidArgument(f"{path} is a {kind}, by which calls cannot be told apart; pass "
-                                  "tensors, numbers, texts, and tuples of them") from error
+            raise InvalidArgument(f"{path} is a {kind}, and calls cannot be compared by its value; "
+                                  "pass tensors, numbers, texts, and tuples of them") from error
 
     def __eq__(self, other):
         return isinstance(other, Constant) and self.bits == other.bits

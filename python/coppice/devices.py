@@ -1,5 +1,5 @@
-"""The device of the process and the session on it, which everything shares that names no other: all
-graphs are in one pool.
+"""The devices of the process and the session on each. Everything that names no other device or
+session shares these, so all graphs of a device are in one pool.
 """
 
 import atexit
@@ -7,45 +7,84 @@ import threading
 import weakref
 
 from coppice import _core
-from coppice.errors import FailedPrecondition, InvalidArgument
+from coppice.errors import FailedPrecondition, InvalidArgument, Unavailable
+
+LEGACY_STREAM = 1  # CU_STREAM_LEGACY, by which coppice knows what libraries call stream 0.
 
 _lock = threading.Lock()
-_devices = {}  # By "cuda" or "emulator"; "auto" is one of them.
-_sessions = {}  # By the device's kind.
+_devices = {}  # By kind and ordinal: ("cuda", 1).
+_implied = set()  # Kinds and ordinals that tensors alone asked for.
+_sessions = {}  # By device.
 _followers = weakref.WeakSet()  # What runs on the shared session, whichever that is.
 _traced = weakref.WeakSet()  # What holds sessions of C whose traces have no end yet.
 
 
-def device(kind="auto", **options):
-    """The process's device: "cuda", "emulator", or "auto", CUDA if it has a device, else the
-    emulator. Opened when it is asked for first, with `options` as coppice.Device takes them.
+def device(kind="auto", ordinal=0, **options):
+    """The device of this process with an ordinal: "cuda", "emulator" (ordinal 0 only) or "auto".
+    "auto" takes an open device, CUDA before the emulator. If none is open, it takes CUDA if there
+    is a GPU, otherwise the emulator. The first call opens the device, with `options` as in
+    coppice.Device.
 
-    Raises Unavailable without such a device, FailedPrecondition if it is open and options are
-    given. Threads: any."""
+    Raises Unavailable if there is no such device, FailedPrecondition if options are given and the
+    device is open. Threads: any."""
     with _lock:
-        found = _devices.get(kind)
+        found = _find(kind, ordinal)
         if found is None:
-            known = _devices.get("emulator") if kind == "auto" else None
-            found = known or _core.Device(kind, **options)
-            _devices[kind] = _devices[found.kind] = found
+            found = _open(kind, ordinal, options)
+            _devices[found.kind, ordinal] = found
         elif options:
             raise FailedPrecondition(f"device: {kind} is open already; give options before its "
                                      "first use")
+        _implied.discard((found.kind, ordinal))
         return found
 
 
-def session(on=None, **options):
-    """The session that callables share on a device (None: device()). Made when it is asked for
-    first, with `options` as coppice.Session takes them.
+def device_of_tensors(kind, ordinal=0):
+    """The device "cuda" for tensors on a GPU, or "emulator" for tensors on the CPU. It does not
+    change what "auto" means elsewhere: that stays a GPU even if functions on CPU tensors run on an
+    emulator."""
+    with _lock:
+        found = _devices.get((kind, ordinal))
+        if found is None:
+            found = _devices[kind, ordinal] = _core.Device(kind, ordinal)
+            _implied.add((kind, ordinal))
+        return found
 
-    Raises FailedPrecondition if there is one and options are given. Threads: any."""
+
+def _find(kind, ordinal):
+    """What is open."""
+    if kind != "auto":
+        return _devices.get((kind, ordinal))
+    known = _devices.get(("emulator", ordinal)) if ("emulator", ordinal) not in _implied else None
+    return _devices.get(("cuda", ordinal), known)
+
+
+def _open(kind, ordinal, options):
+    """A device that is not open, but for the emulator of "auto", of which there is one at most."""
+    known = _devices.get(("emulator", ordinal)) if kind == "auto" else None
+    if known is None:
+        return _core.Device(kind, ordinal, **options)
+    try:
+        return _core.Device("cuda", ordinal, **options)
+    except Unavailable:
+        if options:
+            raise FailedPrecondition("device: emulator is open already; give options before its "
+                                     "first use") from None
+        return known
+
+
+def session(on=None, **options):
+    """The session that callables share on a device (None: device()). The first call makes it, with
+    `options` as in coppice.Session.
+
+    Raises FailedPrecondition if options are given and the session exists. Threads: any."""
     on = on or device()
     if not isinstance(on, _core.Device):
         raise InvalidArgument(f"session: {on!r} is no coppice.Device; give device({on!r})")
     with _lock:
-        found = _sessions.get(on.kind)
+        found = _sessions.get(on)
         if found is None:
-            found = _sessions[on.kind] = _core.Session(on, **options)
+            found = _sessions[on] = _core.Session(on, **options)
         elif options:
             raise FailedPrecondition("session: there is one already; give options before its first "
                                      "use, or make a coppice.Session of your own")
@@ -53,38 +92,59 @@ def session(on=None, **options):
 
 
 def reset_device(on=None):
-    """Makes an emulator (None: the shared device) as new: after a fault, with which all that runs
-    on it ends. Closes the session that is shared on it; what was loaded, wrapped, compiled or
-    uploaded before is of no use any more.
+    """Resets an emulator (None: the shared device), after a fault has ended all that runs on it.
+    Closes its shared session. What was loaded, wrapped, compiled or uploaded before cannot be used
+    any more.
 
-    Raises FailedPrecondition while sessions are open that others made, or calls are under way:
-    close them, and call it again; Unimplemented for CUDA, where the process has to end. Requires:
-    no other thread uses the device."""
+    Raises FailedPrecondition while other sessions are open or calls are running: close them, and
+    call it again. Raises Unimplemented for CUDA, where the process must end. Requires: no other
+    thread uses the device."""
     on = on or device()
     with _lock:
-        shared = _sessions.pop(on.kind, None) if on is _devices.get(on.kind) else None
+        shared = _sessions.pop(on, None)
     if shared is not None:
         shared.close()
     on._reset()
 
 
-def find_session(kind):
-    """The shared session of a device of this kind, or None if nobody asked for it yet."""
+def find_device(kind, ordinal=0):
+    """The shared device, None if it is not open."""
     with _lock:
-        return _sessions.get(kind)
+        return _devices.get((kind, ordinal))
+
+
+def end_device(on):
+    """Resets a shared emulator, and makes it shared no longer: once nothing refers to it, another
+    can be opened. Raises the errors of reset_device."""
+    reset_device(on)
+    with _lock:
+        _devices.pop((on.kind, on.ordinal))
+        _implied.discard((on.kind, on.ordinal))
+
+
+def share_device(on):
+    """Makes a device that is open the shared one of its kind and ordinal."""
+    with _lock:
+        _devices[on.kind, on.ordinal] = on
+
+
+def find_session(on):
+    """The shared session of a device, or None if it does not exist yet."""
+    with _lock:
+        return _sessions.get(on)
 
 
 def exchange_session(on, session):
     """Makes `session`, None: none, the shared one of a device. Returns the one before, or None."""
     with _lock:
-        before = _sessions.pop(on.kind, None)
+        before = _sessions.pop(on, None)
         if session is not None:
-            _sessions[on.kind] = session
+            _sessions[on] = session
         return before
 
 
 def follow(user):
-    """Has what was made on the shared session run on another one while that is the shared one.
+    """Moves what was made on the shared session to another session, while that is the shared one.
     `user.move_to(session)` begins that, and returns a function that ends it."""
     with _lock:
         _followers.add(user)
@@ -97,7 +157,8 @@ def followers(session):
 
 
 def close_at_exit(hold):
-    """Has a session with a trace closed when the process ends, so that its trace has an end."""
+    """Makes the end of the process close a session that has a trace, so that the trace has an
+    end."""
     _traced.add(hold)
 
 

@@ -19,29 +19,30 @@ KINDS = ("auto", "dynamic", "maybe_dynamic", "static")
 
 @dataclasses.dataclass(frozen=True)
 class Dim:
-    """A size with a name. Axes with dims of one name have one size in each call.
+    """A size with a name. Axes whose Dims have the same name have the same size in each call.
 
     name         of the symbol, as expressions of outputs and guards name it
-    min, max     bounds, in elements; a call beyond them is refused, and so is a list of sizes that
-                 ends beyond `max`. None: none
-    policy       buckets that sizes are padded to: a ladder in words up to `max` ("pow2",
-                 "linear:16", "geometric:1.25:8", "exact", that of another system: "vllm"), a list
-                 of sizes, what coppice.learn returns, or the path of JSON, as {"version": 1,
-                 "ladder": "pow2", "maximum": 64} or {"version": 1, "buckets": [1, 2]}; "learn":
-                 each time a quarter larger than the one before at first, and learned again from
-                 the calls every 2,000 of them, on the thread of one, which records up to 4 new
-                 buckets on zeros then. None: "exact" if no claim lets it be padded, or there is no
-                 `max`; else powers of two up to it, learned again as those of "learn" if it is at
-                 most 65,536 and fn mutates no static argument. "pow2" stays what it is
+    min, max     bounds, in elements. A call outside them is refused, and so is a policy that is a
+                 list of sizes and ends beyond `max`. None: no bound
+    policy       the buckets that sizes are padded to: a ladder in words up to `max` ("pow2",
+                 "linear:16", "geometric:1.25:8", "exact", or that of another system: "vllm"), a
+                 list of sizes, what coppice.learn returns, or the path of JSON, such as
+                 {"version": 1, "ladder": "pow2", "maximum": 64} or
+                 {"version": 1, "buckets": [1, 2]}. "learn": each bucket is a quarter larger than
+                 the one before at first; every 2,000 calls the buckets are learned again from the
+                 calls, on the thread of a call, which then records up to 4 new buckets on zeros.
+                 None: "exact" if no claim allows padding, or there is no `max`; otherwise powers of
+                 two up to `max`, which are learned again like those of "learn" if `max` is at most
+                 65,536 and fn mutates no static argument. "pow2" never changes
     multiple_of  what every size is a multiple of
-    kind         "dynamic"; "auto": from its second size on; "maybe_dynamic" or "static": as
-                 SymbolKind
-    exclude_01   sizes 0 and 1 are never padded, nor anything to them
+    kind         "dynamic"; "auto": dynamic from its second size on; "maybe_dynamic" or "static": as
+                 in SymbolKind
+    exclude_01   sizes 0 and 1 are never padded, and nothing is padded to them
     claim        what holds if this size is padded, in the words of coppice.claims: "any",
-                 "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact",
-                 which keeps it from being padded; None: what the callable claims
+                 "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact":
+                 it is not padded. None: what the callable claims
 
-    Raises InvalidArgument for what can never be right."""
+    Raises InvalidArgument for values that can never be right."""
 
     name: str
     min: int | None = None
@@ -64,16 +65,16 @@ class Dim:
             raise InvalidArgument(f"Dim {self.name}: no size is a multiple of {self.multiple_of}")
         if self.claim is not None and self._own_claim() is None and self.policy not in (
                 None, "exact"):
-            raise InvalidArgument(f"Dim {self.name}: it claims to be exact, so that its policy "
-                                  "pads nothing; leave either out")
+            raise InvalidArgument(f"Dim {self.name}: it claims to be exact, so its policy pads "
+                                  "nothing; leave one of them out")
         low, high = self.min or 0, self.max
         if low < 0 or (high is not None and high < max(low, 1)):
-            raise InvalidArgument(f"Dim {self.name}: no size is from {low} to {high}")
+            raise InvalidArgument(f"Dim {self.name}: no size lies between {low} and {high}")
         self.buckets(most=0)
         self._check_end()
 
     def _check_end(self):
-        """Raises InvalidArgument for a policy that says itself where it ends, and ends beyond."""
+        """Raises InvalidArgument for a policy with an end of its own, beyond `max`."""
         text, end = policy_of(self.policy) or ("", None)
         if text.startswith("{"):
             document = json.loads(text)
@@ -83,8 +84,8 @@ class Dim:
                                   f"{self.max}; end it there, or give a larger max")
 
     def buckets(self, most=4096):
-        """Its buckets where it is padded, at most so many; of "exact" every size is one. Raises
-        InvalidArgument for a policy that there is not, Unimplemented for another version."""
+        """The first `most` buckets of this Dim, if it is padded. With "exact" every size is a
+        bucket. Raises InvalidArgument for an unknown policy, Unimplemented for another version."""
         try:
             policy = self.symbol(pads=True).get("policy", "exact")
             return _core.policy_buckets(policy, most)[1]
@@ -146,7 +147,7 @@ class Dim:
 
 
 def dim_of(given):
-    """A Dim, or one of a plain name."""
+    """The Dim itself, or a Dim with the given name."""
     if isinstance(given, str):
         return Dim(given)
     if isinstance(given, Dim):
@@ -155,9 +156,10 @@ def dim_of(given):
 
 
 def policy_of(policy):
-    """A policy of one size, however it is given, as (text, maximum): words ("pow2", "learn"), or
-    JSON, which is read if its path is given; the maximum that stands beside it, or None. None is
-    none. Raises NotFound for a file that is not there, InvalidArgument for what is no policy."""
+    """A policy of one size, in whatever form it is given, as (text, maximum). The text is words
+    ("pow2", "learn") or JSON, which is read if its path is given; the maximum is the one given with
+    it, or None. None means no policy. Raises NotFound for a file that does not exist,
+    InvalidArgument for anything that is not a policy."""
     if policy is None:
         return None
     if isinstance(policy, dict):
@@ -186,8 +188,8 @@ def listed(sizes):
 
 
 def ended(policy, maximum):
-    """What the library takes for a policy as policy_of reads it, of a size that ends at `maximum`;
-    None: nobody knows."""
+    """The form in which the library takes a policy that policy_of read, for a size that ends at
+    `maximum` (None: unknown)."""
     text, end = policy
     if text == LEARN:
         return started(min(size for size in (end, maximum, LIMIT) if size is not None))
@@ -197,7 +199,7 @@ def ended(policy, maximum):
 
 
 def is_learned(policy):
-    """Whether a policy that is given is learned while calls go on."""
+    """Whether a given policy is learned while calls go on."""
     read = policy_of(policy)
     return read is not None and read[0] == LEARN
 
@@ -211,12 +213,12 @@ def json_of(policy):
     """The text of a file."""
     path = pathlib.Path(policy)
     if not path.is_file():
-        raise NotFound(f"{path}: no such policy")
+        raise NotFound(f"{path}: no such policy file")
     text = path.read_text()
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
-        raise InvalidArgument(f"{path}: no JSON ({error}); write "
+        raise InvalidArgument(f"{path}: not JSON ({error}); write "
                               '{"version": 1, "buckets": [1, 2, 4]}') from error
     return text.strip()
 
@@ -233,7 +235,7 @@ def apart(policies, where):
                                   "names")
         for name in names:
             if name in seen:
-                raise InvalidArgument(f"{where}: {name} is in two policies; give it one")
+                raise InvalidArgument(f"{where}: {name} is in two policies; give only one")
             seen.add(name)
         (alone if isinstance(key, str) else joint)[key] = policy
     return alone, joint
@@ -247,8 +249,8 @@ def joint_policy_of(policy, names, where, maxima=(None, None)):
     no such policy, Unimplemented for another version."""
     whose = f"{where}: policy of {names[0]} and {names[1]}: "
     if isinstance(policy, str) and policy == LEARN:
-        raise InvalidArgument(f"{whose}two sizes together are learned from a log, by `coppice tune "
-                              "--column A --column B -o joint.json`; name that file")
+        raise InvalidArgument(f"{whose}two sizes together are learned from a log, with "
+                              "`coppice tune --column A --column B -o joint.json`; name that file")
     try:
         read = read_joint(policy, maxima)
         _core.joint_policy_buckets(read, 0)

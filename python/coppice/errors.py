@@ -1,4 +1,5 @@
-"""What coppice raises: one class per status of coppice.h, each with the library's message."""
+"""The errors that coppice raises: one class per status of coppice.h, each with the library's
+message."""
 
 import contextlib
 import sys
@@ -10,8 +11,8 @@ FORKED = 3  # Of every call of a process that was forked from one with a device.
 
 
 class Error(RuntimeError):
-    """Any error of coppice. `driver_result` is the CUresult that caused it, 0 if none did; of a
-    kernel's fault on the emulator the message has kernel, thread and line."""
+    """Any error of coppice. `driver_result` is the CUresult that caused it, 0 if none did. After a
+    kernel fault on the emulator the message names kernel, thread and line."""
 
     def __init__(self, message, driver_result=0):
         super().__init__(f"{message}{place_of(driver_result)}")
@@ -19,21 +20,21 @@ class Error(RuntimeError):
 
 
 def place_of(driver_result):
-    """Where a fault happened, as the emulator found it, and how to go on."""
+    """Says where a fault happened, as the emulator found it, and what to do then."""
     if driver_result not in FAULTS:
         return ""
-    emulator = getattr(sys.modules.get("coppice.devices"), "_devices", {}).get("emulator")
+    emulator = getattr(sys.modules.get("coppice.devices"), "_devices", {}).get(("emulator", 0))
     found = emulator.findings() if emulator is not None else []
     if not found:
-        return "; the device is lost: end the process. On the emulator Device.findings() says where"
-    return (f": {found[-1]}. The device is lost: coppice.reset_device() makes it as new, and what "
-            "was loaded, wrapped or compiled on it has to be made again")
+        return "; the device is lost: end the process. On the emulator, see Device.findings()"
+    return (f": {found[-1]}. The device is lost: call coppice.reset_device(), then load, wrap or "
+            "compile again what was on it")
 
 
 @contextlib.contextmanager
 def after_faults():
-    """Within, errors of a device that a fault has ended are none: what is given back is gone. Nor
-    are those of a child that was forked: it is the parent's."""
+    """Inside the scope, errors of a device that a fault has ended are ignored, because its objects
+    are gone. So are errors in a forked child, because the objects belong to the parent."""
     try:
         yield
     except Error as error:
@@ -42,7 +43,7 @@ def after_faults():
 
 
 def raise_findings(device, since):
-    """Raises Error for what an emulator found behind `since`, a finding_count() of it."""
+    """Raises Error if an emulator has findings after `since`, an earlier finding_count() of it."""
     found = device.findings(since)
     if found:
         more = f"; and {len(found) - 4} more" if len(found) > 4 else ""
@@ -58,7 +59,8 @@ class OutOfRange(Error, ValueError):
 
 
 class FailedPrecondition(Error):
-    """A call in the wrong order: a closed session, a replay that the stance demands and is not."""
+    """A call that is not allowed at this moment: the session is closed, or the stance allows only
+    replays and there is no graph."""
 
 
 class StaleOutput(FailedPrecondition):
@@ -78,7 +80,7 @@ class Unavailable(Error):
 
 
 class Unimplemented(Error, NotImplementedError):
-    """What the driver, or this version, cannot do."""
+    """Something that the driver, or this version of coppice, cannot do."""
 
 
 class Aborted(Error):
@@ -94,8 +96,8 @@ class AlreadyExists(Error):
 
 
 class Internal(Error):
-    """A driver's error without a code of its own, or a defect of coppice."""
+    """A driver error that no other class covers, or a defect of coppice."""
 
 
 class Unknown(Error):
-    """What a function of the caller's reported."""
+    """An error that a function of the caller reported."""

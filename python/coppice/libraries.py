@@ -1,56 +1,33 @@
-"""The libraries that a wrapped callable launches by, and what they have while it runs.
+"""The libraries with which a wrapped callable launches kernels, and their state while it runs.
 
-While a callable runs, each library has the run's stream as its current one, and on CUDA the run's
-memory as its own: all that are imported by then of PyTorch and CuPy on CUDA, and Triton on the
-emulator.
+While a callable runs, the run's stream is the current stream of each library. On CUDA, each library
+also allocates from the run's memory. The libraries are PyTorch and CuPy on CUDA, if they have been
+imported, and Triton on the emulator.
 
-Threads: what is said here is of the calling thread.
+Threads: everything here applies to the calling thread.
 """
 
 import contextlib
 import sys
 
+from coppice.devices import LEGACY_STREAM
 from coppice.errors import FailedPrecondition
 from coppice.running import entered
 
 
-def library_stream(kind):
-    """The stream that a library works on by now; 0: CUDA's legacy stream, or none is known."""
+def library_stream(kind, ordinal=None):
+    """The current stream of a library, on a GPU (None: the library's current GPU). 0: the library
+    has no current stream."""
     if kind == "torch":
-        return sys.modules["torch"].cuda.current_stream().cuda_stream
+        return sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream or LEGACY_STREAM
     if kind == "cupy":
-        return sys.modules["cupy"].cuda.get_current_stream().ptr
+        return sys.modules["cupy"].cuda.get_current_stream().ptr or LEGACY_STREAM
     return 0
 
 
 @contextlib.contextmanager
-def ordered(device, kind):
-    """Within, what runs on the device's own stream comes behind what a library has queued on the
-    legacy stream, which nothing of coppice runs on; what it queues later comes behind it."""
-    if kind == "torch":
-        torch = sys.modules["torch"]
-        own = torch.cuda.ExternalStream(device.stream, device=torch.device("cuda", device.ordinal))
-        current = torch.cuda.current_stream()
-        own.wait_stream(current)
-        try:
-            yield
-        finally:
-            current.wait_stream(own)
-    elif kind == "cupy":
-        cupy = sys.modules["cupy"]
-        own, current = cupy.cuda.ExternalStream(device.stream), cupy.cuda.get_current_stream()
-        own.wait_event(current.record())
-        try:
-            yield
-        finally:
-            current.wait_event(own.record())
-    else:
-        yield
-
-
-@contextlib.contextmanager
 def running(run):
-    """Within, `run` is this thread's, and libraries launch on its stream."""
+    """Inside the scope, `run` is this thread's, and libraries launch on its stream."""
     with contextlib.ExitStack() as scopes:
         for enter in scopes_of(run):
             scopes.enter_context(enter(run))
@@ -91,5 +68,5 @@ def running_cupy(run):
         yield
         if run.context.phase == "record" and (pool.total_bytes(), pool.free_bytes()) != before:
             raise FailedPrecondition(
-                "the callable took memory of CuPy's own pool while it was recorded, which replays "
-                "would write to when it is somebody else's; allocate on the thread that is called")
+                "the callable took memory of CuPy's own pool while it was recorded; replays would "
+                "write to that memory after CuPy has reused it: allocate on the thread of the call")

@@ -1,5 +1,5 @@
-"""The library's messages in the words of Python: it says which function of C++ refused, and which
-of its options to change; who calls from Python has other names for both."""
+"""Translates the library's messages for Python. They name the function of C++ that refused, and the
+options of C++ to change, and Python has other names for both."""
 
 import re
 
@@ -25,8 +25,8 @@ REMEDIES = {
         "give it by coppice.load(..., constants={name: tensor}), or the path of a safetensors file "
         "as constants",
     "find out what holds with `coppice package claim`, or leave the policy out":
-        "say what its padding may hold, as coppice.load(..., claims={name: \"any\"}), once "
-        "`coppice package claim` has found out what holds, or leave the policy out",
+        "find out what holds with `coppice package claim` and pass it as coppice.load(..., "
+        "claims={name: \"any\"}), or leave the policy out",
     "claim row independence or masking for all symbols":
         "claim=\"row_independent\" or another word of coppice.claims for all of them",
     "set SessionOptions::keep_drawings": "make the session with keep_drawings=True",
@@ -43,7 +43,7 @@ SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def in_python(message):
-    """A message of the library without its functions, and with Python's remedies."""
+    """A message of the library without the names of C++ functions, and with Python's remedies."""
     for theirs, ours in REMEDIES.items():
         message = message.replace(theirs, ours)
     message = WHERE.sub("", message)

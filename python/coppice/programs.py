@@ -13,7 +13,7 @@ from coppice.devices import session as shared_session
 from coppice.dims import apart, ended, is_learned, joint_policy_of, policy_of
 from coppice.errors import Error, InvalidArgument, NotFound, after_faults
 from coppice.learning import START_UNASKED, Learner, learns_unasked, started
-from coppice.libraries import library_stream, ordered
+from coppice.libraries import library_stream
 from coppice.sharing import Shared
 from coppice.staging import run_staged
 from coppice.structure import kind_of
@@ -24,50 +24,54 @@ _numbers = itertools.count(1)  # Of what was loaded.
 
 
 def load(package, device="auto", *, session=None, constants=None, functions=None, policies=None,
-         claims=None, trusted_keys=(), allow_ptx=False):
+         claims=None, exact="never", trusted_keys=(), allow_ptx=False):
     """Loads a kernel package (a path, or a zip file's bytes) and returns its programs.
 
     device        "auto", "cuda", "emulator", or a coppice.Device
-    session       a coppice.Session of that device; None: the one that all share
-    constants     what the package has no data of, by name, as weights that it was exported without
-                  (`python -m coppice.export --weights` puts them in): tensors, as of a state dict,
-                  or the path of a safetensors file. On the emulator those of the CPU are copied to
-                  it once; on CUDA tensors are read where they lie, and stay there as long as the
+    session       a coppice.Session of that device; None: the shared session
+    constants     values for constants that the package has no data for, by name, such as the
+                  weights of an export without `--weights`: tensors, such as a state dict, or the
+                  path of a safetensors file. On the emulator, tensors of the CPU are copied to it
+                  once. On CUDA, tensors are read where they lie, and must stay there as long as the
                   session
-    functions     of `call` steps by name: fn(inputs, outputs, options, stream), which launches on
-                  the stream, or on the emulator computes on tensors of the CPU; "torch": PyTorch's
-                  own operators, for steps called aten.*
-    policies      {symbol: policy} in place of the package's own buckets: "pow2" up to the symbol's
+    functions     the functions of `call` steps, by name: fn(inputs, outputs, options, stream)
+                  launches on the stream, or computes on tensors of the CPU on the emulator.
+                  "torch": PyTorch's own operators, for steps called aten.*
+    policies      {symbol: policy} replaces the package's own buckets: "pow2" up to the symbol's
                   maximum, ("pow2", 64), a list of sizes, "learn", or the path of JSON; see
-                  coppice.Dim. Of two symbols that are padded together {("batch", "length"):
-                  policy}: "1x512,4x128", a list of such pairs, "pow2/linear:64", ("pow2/linear:64",
-                  (4, 512)), or the path of JSON that `coppice tune --column A --column B` wrote; in
-                  programs that have both. A symbol with neither
-                  policy nor buckets, of which padding is claimed, has powers of two up to its
-                  maximum, learned again as those of "learn" are; without a maximum, with one above
-                  65,536, or of multiples alone, each size is a bucket, as of "exact"
-    claims        {symbol: claim} in place of what the package claims, in the words of
-                  coppice.claims: "any", "row_independent", "finite", "fill", ("finite", absolute,
-                  relative), or "exact", which keeps it from being padded
-    trusted_keys  Ed25519 keys of 32 bytes, one of which must have signed
-    allow_ptx     whether a GPU may compile PTX, for seconds
+                  coppice.Dim. {("batch", "length"): policy} is for two symbols that are padded
+                  together, in programs that have both: "1x512,4x128", a list of such pairs,
+                  "pow2/linear:64", ("pow2/linear:64", (4, 512)), or the path of JSON that
+                  `coppice tune --column A --column B` wrote. A symbol with a claim, but with
+                  neither policy nor buckets, has powers of two up to its maximum, which are learned
+                  again like those of "learn". If it has no maximum, has one above 65,536, or may
+                  only be a multiple of some number, each size is a bucket, as with "exact"
+    claims        {symbol: claim} replaces what the package claims, in the words of coppice.claims:
+                  "any", "row_independent", "finite", "fill", ("finite", absolute, relative), or
+                  "exact": it is not padded
+    exact         whether replays compute at the exact sizes of their call, with one executable for
+                  all buckets that have the same kernels: "never" (at the sizes of the bucket),
+                  "auto" (if the call before it had the same sizes) or "always". Programs with a
+                  size that the device decides take only "never"
+    trusted_keys  Ed25519 keys of 32 bytes; one of them must have signed the package
+    allow_ptx     whether a GPU may compile PTX, which takes seconds
 
     Raises InvalidArgument for a package that is damaged or does not fit the device, NotFound for a
-    file that is not there, PermissionDenied for one that nobody trusted signed."""
+    file that does not exist, PermissionDenied for a package that no trusted key signed."""
     on = device if isinstance(device, _core.Device) else shared_device(device)
     made = Loaded(on.load_package(package, allow_ptx=allow_ptx, trusted_keys=list(trusted_keys)),
                   session or shared_session(on), constants or {}, functions or {}, policies or {},
-                  claims or {})
+                  claims or {}, exact)
     if session is None:
         follow(made)
     return made
 
 
 class Loaded(Shared):
-    """The programs of a package. Calling it calls the entry; the others are by name, as
-    loaded["decode"]. Its programs end with close(), or when it goes."""
+    """The programs of a package. Calling it calls the entry program; loaded["decode"] is another
+    program. The programs end with close(), or when nothing refers to this object any more."""
 
-    def __init__(self, package, session, constants, functions, policies, claims):
+    def __init__(self, package, session, constants, functions, policies, claims, exact):
         self.session, self.package = session, package
         self.manifest = json.loads(package.manifest)
         self._constants = place_constants(session.device, constants, self.manifest["constants"])
@@ -81,7 +85,7 @@ class Loaded(Shared):
         for name, program in self.manifest["programs"].items():
             symbols = program["symbols"]
             given, learned = policies_of(symbols, alone, joint, claims)
-            options = {"variant": number, "constants": self._constants,
+            options = {"variant": number, "exact": exact, "constants": self._constants,
                        "functions": functions_of(functions, program), "policies": given,
                        "claims": {symbol: claim or NO_CLAIM for symbol, claim in claims.items()
                                   if symbol in symbols}}
@@ -139,7 +143,7 @@ class Loaded(Shared):
         return self._entry(*inputs, **named)
 
     def run(self, *inputs, **options):
-        """As a call, but returns the coppice.Lease. `options` are those of LoadedProgram.run:
+        """Like a call, but returns the coppice.Lease. `options` are those of LoadedProgram.run:
         model.run(x, poison="nan")."""
         return self._entry.run(*inputs, **options)
 
@@ -163,8 +167,9 @@ class Loaded(Shared):
 
 
 def policies_of(symbols, alone, joint, claims):
-    """What a program of these symbols is given: {symbol or two: policy}, and which are learned.
-    Powers of two are no multiples, with which learning could begin."""
+    """The policies of a program with these symbols, {symbol or two: policy}, and which of them are
+    learned. A symbol that must be a multiple of some number is not learned, because learning begins
+    with powers of two."""
     given = {names: joint_policy_of(policy, names, "load",
                                     [symbols[name].get("max") for name in names])
              for names, policy in joint.items() if all(name in symbols for name in names)}
@@ -189,21 +194,21 @@ def policies_of(symbols, alone, joint, claims):
 
 def policy_for(policy, name, maximum):
     """What the library takes for the policy of a symbol, which ends where that does. Raises
-    InvalidArgument for what is no policy, or has no end."""
+    InvalidArgument for anything that is not a policy, and for a policy without an end."""
     try:
         given = ended(policy_of(policy), maximum)
         _core.policy_buckets(given, 0)
     except Error as error:
-        remedy = "" if maximum else (f"; the package gives {name} no maximum: where the policy has "
-                                     f"none itself, give it beside, as ({policy!r}, 4096)")
+        remedy = "" if maximum else (f"; the package gives {name} no maximum: if the policy has "
+                                     f"none either, give both, as ({policy!r}, 4096)")
         raise type(error)(f"load: policy of {name}: {error}{remedy}") from error
     return given
 
 
 class LoadedProgram(Shared):
-    """One program of a package, as a callable. Inputs come in the order of `inputs`, or by name;
-    scalars by name. Returns its output, or a tuple of several, as coppice.Output. What it writes to
-    an input is the caller's; see `mutates` of coppice.wrap."""
+    """One program of a package, as a callable. Inputs are given in the order of `inputs` or by
+    name, scalars by name. It returns its output as coppice.Output, or a tuple of several. What it
+    writes to an input reaches the caller's tensor; see `mutates` of coppice.wrap."""
 
     def __init__(self, program, learner, manifest):
         self._run_as(program, learner, None)
@@ -245,7 +250,7 @@ class LoadedProgram(Shared):
     def bind(self, **statics):
         """Binds the static inputs by name, for all later calls; on the emulator a CPU tensor is
         copied to the device, and bound() has the tensor that calls read and write. Returns self.
-        Raises InvalidArgument if one is missing or is none."""
+        Raises InvalidArgument if one is missing, or a name is unknown."""
         check_names(f"{self.name}.bind", statics, self.statics, self.statics)
         on = self.program.session.device
         bound = {name: placed(on, tensor) for name, tensor in statics.items()}
@@ -259,8 +264,8 @@ class LoadedProgram(Shared):
         return dict(self._bound)
 
     def run(self, *inputs, stream=0, poison=None, donated=(), lane=0, **named):
-        """As a call, but returns the coppice.Lease. `stream`: where it runs; 0: the current stream
-        of the framework that the first input is of, or the device's own."""
+        """Like a call, but returns the coppice.Lease. `stream`: where it runs; 0: the current
+        stream of the framework of the first input, or the device's own stream."""
         arguments = self._arguments(inputs, named)
         options = {"binding": self._binding, "poison": poison, "donated": donated, "lane": lane}
         self.learner.count_call(self._binding)
@@ -271,9 +276,8 @@ class LoadedProgram(Shared):
             return self.program.run(*arguments, stream=stream, **options)
         kinds = [kind_of(tensor) for tensor in arguments[0]]
         kind = next((kind for kind in kinds if kind != "coppice"), None)
-        current = library_stream(kind)
-        with ordered(self.program.session.device, None if current else kind):
-            return self.program.run(*arguments, stream=current, **options)
+        current = library_stream(kind, self.program.session.device.ordinal)
+        return self.program.run(*arguments, stream=current, **options)
 
     def __call__(self, *inputs, **named):
         if len(inputs) == self._shortest and not named:
@@ -289,19 +293,20 @@ class LoadedProgram(Shared):
         return self.program.explain(*self._arguments(inputs, named), binding=self._binding)
 
     def warm(self, buckets, progress=None):
-        """Records buckets ahead of traffic: of each its size per symbol, in the order of
-        `symbols`; of one symbol plain numbers. progress(done, total) is called after each."""
+        """Records buckets ahead of traffic. A bucket is a size per symbol, in the order of
+        `symbols`, or a plain number if there is one symbol. progress(done, total) is called after
+        each."""
         rows = [[bucket] if isinstance(bucket, int) else list(bucket) for bucket in buckets]
         self.program.warm(rows, binding=self._binding, progress=progress)
 
     def plan(self, buckets):
-        """What the pool would need for buckets, without running or mapping anything: of each a
+        """What the pool would need for buckets, without running or mapping anything: for each a
         dict of plan_height and live_bytes, in bytes, and plan_method."""
         return self.program.plan([[bucket] if isinstance(bucket, int) else list(bucket)
                                   for bucket in buckets])
 
     def buckets(self):
-        """Of each bucket that was recorded: bucket, replays, plan_height, live_bytes and more."""
+        """For each bucket that was recorded: bucket, replays, plan_height, live_bytes and more."""
         return [bucket for bucket in self.program.session.buckets()
                 if (bucket["program"], bucket["variant"]) == (self.name, self.program.variant)]
 
@@ -368,7 +373,7 @@ def tensors_of_file(path):
 
 
 def functions_of(functions, program):
-    """Functions of a program's `call` steps, but for those that the library has itself."""
+    """Functions of a program's `call` steps, except those that the library has itself."""
     called = {step["function"] for step in program["steps"] if step["op"] == "call"} - {"gemm"}
     if functions == "torch":
         from coppice.torch.calls import function_of

@@ -1,9 +1,10 @@
-"""What a wrapped callable is run in: the stream that it launches on, and where its memory is from.
+"""The run of a wrapped callable: the stream that it launches on, and where its memory comes from.
 
-The libraries that a callable may launch by have its stream as their current one (libraries.py).
-What else it launches by, such as cuda.core or coppice.Device.launch, is given current_stream().
+The libraries that launch kernels by themselves have this stream as their current one
+(libraries.py). Other ways to launch, such as cuda.core or coppice.Device.launch, take
+current_stream().
 
-Threads: what is said here is of the calling thread.
+Threads: everything here applies to the calling thread.
 """
 
 import contextlib
@@ -63,7 +64,7 @@ def bytes_of(shape, dtype):
 
 @contextlib.contextmanager
 def entered(run):
-    """Within, `run` is this thread's."""
+    """Inside the scope, `run` is this thread's."""
     runs = _thread.__dict__.setdefault("runs", [])
     runs.append(run)
     try:
@@ -87,20 +88,21 @@ def this_run():
 
 
 def current_stream():
-    """The stream that the callable running on this thread has to launch on: a number that cuda.core
-    takes as well. Raises FailedPrecondition outside of wrapped callables."""
+    """The stream on which the callable that runs on this thread must launch: a number, which
+    cuda.core takes as well. Raises FailedPrecondition outside of wrapped callables."""
     return Stream(this_run().stream)
 
 
 def empty(shape, dtype):
-    """Memory of the run for a temporary or a result, as a coppice.Tensor; `dtype` as packages name
-    it: "f32". Outside of wrapped callables raises FailedPrecondition: ask the device there."""
+    """Memory of the run for a temporary or a result, as a coppice.Tensor. `dtype` is named as in
+    packages: "f32". Raises FailedPrecondition outside of wrapped callables; use Device.empty
+    there."""
     return this_run().empty(shape, dtype)
 
 
 def empty_like(tensor, shape=None, dtype=None):
-    """A tensor of the same library, sizes and type, but for what is given. Its memory is the run's
-    in wrapped callables."""
+    """A tensor of the same library, sizes and type; `shape` and `dtype` replace those. In wrapped
+    callables it is memory of the run."""
     module = type(tensor).__module__.partition(".")[0]
     if module in ("torch", "cupy", "numpy"):
         library = sys.modules[module]

@@ -1,4 +1,5 @@
-"""Scopes: what calls inside of `with` may do, what they build on, and what may be found in them."""
+"""Scopes: what calls inside of `with` may do, which calls they build on, and which findings are
+errors."""
 
 import contextlib
 
@@ -9,9 +10,10 @@ from coppice.errors import raise_findings
 
 @contextlib.contextmanager
 def stance(name, session=None):
-    """Within, the session (None: the shared one) may "record"; "replay_only": run what is not
-    recorded without a graph; "eager": use no graphs; "strict": replay, or raise
-    FailedPrecondition that says why not. All threads of the session see it; scopes nest."""
+    """Sets what the session (None: the shared one) may do inside the scope. "record": warm up,
+    record and replay. "replay_only": replay what is recorded, and run the rest without a graph.
+    "eager": use no graphs. "strict": replay, or raise FailedPrecondition that says why not. The
+    stance applies to all threads of the session; scopes nest."""
     of = session or shared_session()
     before = of.stance
     of.stance = name
@@ -22,19 +24,21 @@ def stance(name, session=None):
 
 
 def chain(session=None, lane=0):
-    """Within, calls on a lane of the session (None: the shared one) build on each other: each
-    leaves the leased outputs of those before it alone. Raises FailedPrecondition if the lane has
-    an open chain."""
+    """Inside the scope, calls on a lane of the session (None: the shared one) build on each other:
+    a call does not write over the leased outputs of earlier ones. Raises FailedPrecondition if the
+    lane has an open chain."""
     return (session or shared_session()).chain(lane)
 
 
 @contextlib.contextmanager
 def checked(device=None):
-    """Within, what the emulator finds in kernels is an error at the end, which waits for all work:
-    races, and whatever else is a line of Device.findings(). Threads that store what is there
-    already race with nobody; results that differ in their last bit do. Faults raise without it.
-    `device`: a coppice.Device; None: the shared one. A GPU finds nothing. Raises coppice.Error
-    with the lines, of a finding that was there before, too, if it comes again."""
+    """Inside the scope, every finding of the emulator is an error. The end of the scope waits for
+    all work and raises coppice.Error with the findings: races, and whatever else Device.findings()
+    lists. A finding from before the scope is raised as well if it comes again. A thread that stores
+    the value that the memory already holds does not race; storing a value that differs in its last
+    bit is a race. Faults raise errors even without this scope. On a GPU, the scope finds nothing.
+
+    device  a coppice.Device; None: the shared one"""
     on = device or shared_device()
     before = on.finding_count()
     yield on

@@ -1,4 +1,4 @@
-"""What copy and pickle get of objects that own something of a device."""
+"""How copy and pickle treat objects that own something of a device."""
 
 
 class Shared:
@@ -9,5 +9,5 @@ class Shared:
         return self
 
     def __reduce_ex__(self, protocol):
-        raise TypeError(f"coppice.{type(self).__name__}: it is of a device of this process, and "
-                        "can neither be pickled nor copied deeply; copy.copy() shares it")
+        raise TypeError(f"coppice.{type(self).__name__}: it belongs to a device of this process, "
+                        "and cannot be pickled or deep-copied; copy.copy() shares it")

@@ -1,8 +1,9 @@
-"""Sizes of outputs as expressions of symbols: found by trying what depends on what.
+"""Finds the sizes of outputs as expressions of symbols, by trying which size depends on which
+symbol.
 
 A function is asked for its sizes at a few points near the sizes of a call. A size that is linear in
-the symbols, a product of some, or a quotient of one is recognised, and held to a point that did not
-make it.
+the symbols, a product of some, or a quotient of one is recognised, and checked at a point from
+which it was not derived.
 """
 
 import itertools
@@ -47,8 +48,8 @@ def expression_of(value_at, sizes, dims, where):
             if all(value(point) == value_at(point) for point in asked + edges):
                 return text
     known = ", ".join(f"{value_at(point)} at {describe(point)}" for point in points)
-    raise InvalidArgument(f"{where} is {known}, which is no sum, product or quotient of symbols "
-                          "that can be derived; say what it is by outputs=")
+    raise InvalidArgument(f"{where} is {known}, and coppice cannot derive it as a sum, product or "
+                          "quotient of symbols; give it in outputs=")
 
 
 def describe(point):

@@ -33,8 +33,8 @@ def writable(tensor, name):
         return tensor
     what = "is read-only" if kind == "numpy" else f"is a {type(tensor).__name__} of {kind}"
     raise InvalidArgument(f"{name} {what}, and is written to; on the emulator give what "
-                          "Device.upload(tensor) returns, a tensor of PyTorch's on the CPU, or an "
-                          "array of NumPy's that may be written to")
+                          "Device.upload(tensor) returns, a PyTorch tensor on the CPU, or a "
+                          "writable NumPy array")
 
 
 def write(host, copied):

@@ -1,4 +1,4 @@
-"""What is run of a wrapped callable, and what it returns, found by running it on zeros."""
+"""Runs a wrapped callable, and finds what it returns by running it on zeros."""
 
 import re
 import threading
@@ -15,8 +15,8 @@ _naming = threading.Lock()  # Held from finding a free name to taking it.
 
 
 class Arguments:
-    """How a callable is given its arguments again: by position and by name, each a structure of
-    leaves with numbers."""
+    """The arguments to call a callable with again: by position and by name, each a structure of
+    numbered leaves."""
 
     def __init__(self, signature, arguments):
         self.args, self.kwargs = [], {}
@@ -46,21 +46,22 @@ class Arguments:
             if error.driver_result not in CAPTURE_BROKEN:
                 raise
             raise Aborted(
-                f"{name}: {error}; while fn is recorded it neither waits for the device nor reads "
-                "from it, which a replay would not do: give it what it reads as a number, or "
-                "launch a kernel that reads it", error.driver_result) from error
+                f"{name}: {error}; while fn is recorded it must not wait for the device or read "
+                "from it, as a replay would not: pass the value as a number, or launch a kernel "
+                "that reads it", error.driver_result) from error
         except (TypeError, AttributeError) as error:
             if this_run().device.kind == "emulator" and is_of_tensor(error):
                 raise InvalidArgument(
-                    f"{name}: {error}; on the emulator fn is shown coppice.Tensor, which Triton "
-                    "takes; PyTorch's operators need torch.compile(fn, backend=\"coppice\")"
+                    f"{name}: {error}; on the emulator fn gets coppice.Tensor, which Triton takes; "
+                    "PyTorch's operators need torch.compile(fn, backend=\"coppice\")"
                     ) from error
             raise
 
 
 def is_of_tensor(error):
-    """Whether an error may be that of code that was shown a coppice.Tensor and takes another: it
-    lacks what was asked of it, or is named where one of PyTorch's, which has this name, is due."""
+    """Whether an error may come from code that got a coppice.Tensor and needs another tensor: an
+    attribute is missing, or the message names the type coppice.Tensor where PyTorch's Tensor is
+    expected."""
     if isinstance(error, AttributeError):
         return isinstance(getattr(error, "obj", None), _core.Tensor)
     text = str(error)
@@ -70,8 +71,8 @@ def is_of_tensor(error):
 
 
 class Body:
-    """What the session runs: fn on the tensors of the run. Keeps no program and no session, which
-    keep it."""
+    """What the session runs: fn on the tensors of the run. It refers to no program and no session,
+    because they refer to it."""
 
     def __init__(self, wrapped, call, symbols):
         self.fn, self.name, self.loaded = wrapped.fn, wrapped.name, wrapped._loaded
@@ -106,7 +107,7 @@ class Body:
             values = [read[what](of) for what, of in self.values]
             results = flatten(self.arguments.call(self.fn, values, self.name))
             if len(results) != len(self.names):
-                raise FailedPrecondition(f"{self.name} returned {len(results)} tensors, and "
+                raise FailedPrecondition(f"{self.name} returned {len(results)} tensors, but "
                                          f"{len(self.names)} when its outputs were found")
             for index, leaf in enumerate(results):
                 self.place(run, index, leaf.value, inputs)
@@ -128,8 +129,8 @@ class Body:
         target = run.output(index)
         if layout_of(target) != layout_of(result):
             raise FailedPrecondition(
-                f"{where} is {describe(result)}, and the program says {describe(target)} at this "
-                "bucket: what it returns does not depend on sizes as it did when it was traced; "
+                f"{where} is {describe(result)}, but the program expects {describe(target)} at "
+                "this bucket: the result depends on sizes in another way than when it was traced; "
                 "give outputs=")
         kind = kind_of(result)
         if kind == "torch":
@@ -144,11 +145,11 @@ class Body:
 
 
 def check_place(device, tensor, where):
-    """Raises InvalidArgument for a tensor of the host in place of one of the emulator's: no graph
-    knows what computed it."""
+    """Raises InvalidArgument for a tensor of the host in place of one of the emulator: no graph
+    contains its computation."""
     if device.kind == "emulator" and not isinstance(tensor, (_core.Tensor, _core.Output)):
         raise InvalidArgument(f"{where} is a {type(tensor).__name__} of the host; on the emulator "
-                              "return what was launched on, as coppice.empty makes it")
+                              "return a tensor that kernels wrote, as coppice.empty makes it")
 
 
 def describe(tensor):
@@ -241,8 +242,8 @@ class Seen:
         leaves = flatten(result)
         for leaf in leaves:
             if not is_tensor(leaf.value):
-                raise InvalidArgument(f"the callable returned a {type(leaf.value).__name__}, and "
-                                      "may return tensors alone")
+                raise InvalidArgument(f"the callable returned a {type(leaf.value).__name__}; it "
+                                      "may return only tensors")
             check_place(run.device, leaf.value, "what the callable returned")
         self.structure = structure_of(result)
         self.names = [f"output{'.' if leaf.path else ''}{leaf.path}" for leaf in leaves]
@@ -274,7 +275,7 @@ def zeros(device, kind, shape, dtype, like):
 
 
 def register(session, spec, body):
-    """The program; under another variant's name if another callable has this one."""
+    """Registers the program; under another variant's name if another callable has this one."""
     free, number = spec["variant"], 1
     with _naming:
         while session.find(spec["name"], free) is not None:
@@ -288,5 +289,6 @@ def used_symbols(call, wrapped):
     used = set(call.sizes)
     missing = used - set(wrapped._dims)
     if missing:
-        raise InvalidArgument(f"{wrapped.name}: nothing is said of {', '.join(sorted(missing))}")
+        raise InvalidArgument(f"{wrapped.name}: no coppice.Dim is called "
+                              f"{', '.join(sorted(missing))}")
     return used

@@ -1,14 +1,16 @@
-"""Any callable that launches on the current stream, as a program per set of types: warmed up,
-recorded per bucket, replayed.
+"""Makes programs of any callable that launches on the current stream: one program per set of types,
+which is warmed up, recorded per bucket, and replayed.
 
     softmax = coppice.wrap(launch_softmax, dynamic={"x": {0: coppice.Dim("rows", max=64)}},
                            claim="row_independent")
     y = softmax(x)               # a coppice.Output; numpy.from_dlpack(y), torch.from_dlpack(y)
 
-A replay does not run the callable, so that what it does besides launching happens when it is
-recorded only. Threads: any; calls of one lane take turns. An output is read where it lies, so that
-of threads on one lane each locks its call together with the read of what it returned; or each has a
-lane of its own: coppice.session(lanes=4) before anything else, then run(x, options={"lane": 1}).
+A replay does not run the callable. Whatever the callable does besides launching happens only when
+it is recorded.
+
+Threads: any; calls of one lane take turns. An output is read where it lies. Threads that share a
+lane must therefore lock each call together with the read of its output, or use a lane each:
+coppice.session(lanes=4) before anything else, then run(x, options={"lane": 1}).
 """
 
 import collections
@@ -27,7 +29,7 @@ from coppice.devices import session as shared_session
 from coppice.dims import Dim, apart, dim_of, joint_policy_of
 from coppice.errors import FailedPrecondition, InvalidArgument, after_faults
 from coppice.learning import Learner
-from coppice.libraries import library_stream, ordered
+from coppice.libraries import library_stream
 from coppice.sharing import Shared
 from coppice.staging import run_staged
 from coppice.structure import (Leaf, flatten, is_tensor, kind_of, layout_of, nesting_of,
@@ -47,44 +49,45 @@ log = logging.getLogger("coppice")
 def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=(), mutates=(),
          outputs=None, fills=None, guards=(), session=None, device="auto", one_stream=False,
          thread_safe=False):
-    """A callable that runs `fn` once per bucket of sizes and replays what it launched.
+    """Returns a callable that runs `fn` to record a graph per bucket of sizes, and then replays the
+    graphs.
 
-    fn       launches on the current stream: by PyTorch (eager or compiled), Triton or CuPy, which
-             find it as ever, or on coppice.running.current_stream(). On CUDA it is shown tensors of
-             the library that the caller's are of; on the emulator coppice.Tensor, which Triton and
-             Device.launch take. Its memory is planned into the pool: torch.empty and the like on
-             CUDA, coppice.running.empty and empty_like anywhere. It returns tensors, also in
-             tuples, lists and dicts
-    dynamic  which sizes vary: {argument: {axis: Dim}}, of an integer {argument: Dim}. A name in
-             place of a Dim is one without bounds, any other text a size of the Dims: "2*n". Members
-             of a tuple or dict are "cache.0", "cache.key"
-    policies {Dim's name: policy} in place of the Dim's own, and of two Dims that are padded
-             together {("batch", "length"): policy}: "1x512,4x128", a list of such pairs,
+    fn       launches kernels on the current stream: with PyTorch (eager or compiled), Triton or
+             CuPy, which find that stream by themselves, or on coppice.current_stream(). On CUDA, fn
+             gets tensors of the caller's library; on the emulator it gets coppice.Tensor, which
+             Triton and Device.launch take. Memory that fn allocates is planned into the pool. It
+             allocates with torch.empty and the like on CUDA, and with coppice.empty and
+             coppice.empty_like anywhere. fn returns tensors, also in tuples, lists and dicts
+    dynamic  which sizes vary: {argument: {axis: Dim}}; for an integer {argument: Dim}. A name in
+             place of a Dim is a Dim without bounds; any other text is an expression of the Dims:
+             "2*n". Members of a tuple or dict are "cache.0", "cache.key"
+    policies {Dim's name: policy} replaces the policy of a Dim. {("batch", "length"): policy} is for
+             two Dims that are padded together: "1x512,4x128", a list of such pairs,
              "pow2/linear:64" up to the `max` of both, or the path of JSON that `coppice tune
              --column A --column B` wrote
-    claim    what holds of padding, in the words of coppice.claims: "any", "row_independent",
-             "finite", "fill", ("finite", absolute, relative), or "exact": nothing is padded. Dims
-             may have claims of their own
-    static   arguments that stay where they are, such as weights and caches: never copied. On the
-             emulator they are coppice.Tensor (Device.upload)
-    mutates  arguments that fn writes to. It is given copies of those that are not static, which are
-             copied back behind it on the stream; on the emulator, before the call returns, also to
-             PyTorch's tensors of the CPU, to NumPy's arrays, and to views of either. Others of the
-             host are refused there
-    outputs  {name: (dtype, shape)}, in order, of what fn returns, sizes as numbers and expressions:
-             {"y": ("f32", ["rows", 128])}. None: fn is run on zeros at a few sizes to find them,
-             two per Dim and one more, before its first recording. Where buckets are learned, it
-             runs on zeros at each that is recorded; see coppice.Dim
-    fills    {argument: what its padding holds}: "zero", "sentinel", "repeat_last", "undefined" or a
-             number
-    guards   expressions of the Dims that have to hold: "rows % 2 == 0"
-    session  a coppice.Session; None: the one that all share, on `device`
-    one_stream, thread_safe  as ProgramSpec has them
+    claim    what holds if a size is padded, in the words of coppice.claims: "any",
+             "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact":
+             nothing is padded. A Dim may have a claim of its own
+    static   arguments that stay at their address, such as weights and caches. They are never
+             copied. On the emulator they are coppice.Tensor (Device.upload)
+    mutates  arguments that fn writes to. For those that are not static, fn gets copies, which are
+             copied back after fn, on the stream. On the emulator they are copied back before the
+             call returns, also to PyTorch's tensors of the CPU, to NumPy's arrays, and to views of
+             either; other memory of the host is refused
+    outputs  {name: (dtype, shape)} of what fn returns, in order, with sizes as numbers and
+             expressions: {"y": ("f32", ["rows", 128])}. None: before its first recording, fn runs
+             on zeros at a few sizes, two per Dim and one more, to find them. Where buckets are
+             learned, fn runs on zeros at each bucket that is recorded; see coppice.Dim
+    fills    {argument: what its padding holds}: a number, or a word of FillKind, such as "zero"
+             (the default) or "sentinel"
+    guards   conditions on the Dims that must hold: "rows % 2 == 0"
+    session  a coppice.Session; None: the shared session of `device`
+    one_stream, thread_safe  as in ProgramSpec
 
-    Whatever else differs between calls (types, other sizes, numbers by their bits, texts, how
-    tuples, lists and dicts nest) makes a variant of its own, counted by stats(). Raises
-    InvalidArgument for what does not fit fn's parameters, and the first call for members of them
-    that its arguments have not."""
+    Calls that differ in anything else are separate variants: types, other sizes, numbers (compared
+    bit by bit), strings, or how tuples, lists and dicts nest. stats() counts the variants. Raises
+    InvalidArgument for options that do not fit fn's parameters; the first call raises it for
+    members that its arguments do not have."""
     on = shared_session(shared_device(device)) if session is None else session
     claim = claim_of(claim, f"{name or name_of(fn)}: claim")
     options = {"claim": claim, "fills": dict(fills or {}), "guards": list(guards),
@@ -105,7 +108,7 @@ def name_of(fn):
 
 
 class Wrapped(Shared):
-    """What wrap returns. Ends with close(), or when it goes."""
+    """What wrap returns. It ends with close(), or when nothing refers to it any more."""
 
     def __init__(self, fn, session, dynamic, policies, name, static, mutates, outputs, options):
         self.fn, self.session, self.name = fn, session, name
@@ -133,7 +136,8 @@ class Wrapped(Shared):
         return variant.results(lease)
 
     def run(self, *args, options=None, **kwargs):
-        """As a call, but returns the coppice.Lease. `options`: of Program.run, as {"lane": 1}."""
+        """Like a call, but returns the coppice.Lease. `options` are those of Program.run, such as
+        {"lane": 1}."""
         return self._run(args, kwargs, dict(options or {}))[0]
 
     def _run(self, args, kwargs, options):
@@ -168,31 +172,28 @@ class Wrapped(Shared):
     def _run_on_stream(self, variant, values, extents, library, options):
         if library is None or "stream" in options:
             return variant.run(values, extents, options)
-        stream = library_stream(library)
-        if stream != 0:
-            return variant.run(values, extents, {**options, "stream": stream})
-        with ordered(self.session.device, library):
-            return variant.run(values, extents, options)
+        stream = library_stream(library, self.session.device.ordinal)
+        return variant.run(values, extents, {**options, "stream": stream})
 
     def explain(self, *args, **kwargs):
         """What a call would do, in words."""
         call = self._read(args, kwargs)
         variant = self._variants.get(call.variant)
         if variant is None:
-            return (f"{self.name}: a new variant, {text_of(call.key)}: outputs are found, then the "
-                    "call runs eagerly, as warm-up")
+            return (f"{self.name}: a new variant, {text_of(call.key)}: coppice finds the outputs, "
+                    "then the call runs without a graph, as its warm-up")
         return variant.explain(call)
 
     def warm(self, buckets, *args, progress=False, scratch=None, **kwargs):
         """Records buckets ahead of traffic.
 
-        buckets   sizes of each: a dict by Dim, or numbers in the order of `symbols`; of one Dim
-                  plain numbers
-        progress  True: says how far it is, on stderr; or progress(done, total)
+        buckets   the sizes of each bucket: a dict by Dim, or numbers in the order of `symbols`; a
+                  plain number if there is one Dim
+        progress  True: prints progress to stderr; or a function progress(done, total)
         scratch   {argument: tensor} in place of all static arguments, for runs on zeros: needed if
                   fn mutates one of them
-        The rest is an example call, which says which variant is meant; without it, the only one
-        there is. Raises FailedPrecondition if there is none, or several."""
+        The other arguments are an example call, which selects the variant. Without them, the only
+        variant is taken; FailedPrecondition is raised if there is none, or several."""
         variant = self._variant_for(args, kwargs)
         rows = [variant.row(bucket) for bucket in buckets]
         variant.program.warm(rows, binding=variant.bound, progress=told(self.name, progress),
@@ -217,9 +218,9 @@ class Wrapped(Shared):
         return list(self._dims)
 
     def stats(self):
-        """Counts so far: calls, how they ran and why they did not replay, variants that there are
-        and that ended, runs that only looked for outputs, and of the variants that there are what
-        came of learning buckets again."""
+        """Counts so far: calls, how they ran, why they did not replay, present and ended variants,
+        runs that only looked for outputs, and what learning buckets again led to in the present
+        variants."""
         learned = sum((variant.learner.outcomes for variant in self._variants.values()),
                       collections.Counter())
         return {"calls": sum(self._runs.values()), "runs": dict(self._runs),
@@ -227,11 +228,11 @@ class Wrapped(Shared):
                 "variants_ended": self._ended, "traces": self._traces, "learned": dict(learned)}
 
     def variants(self):
-        """What tells the variants apart, as text."""
+        """The differences between the variants, as text."""
         return [variant.program.variant for variant in self._variants.values()]
 
     def buckets(self):
-        """Of each bucket: variant, bucket, replays, plan_height in bytes and more."""
+        """For each bucket: variant, bucket, replays, plan_height in bytes and more."""
         known = {(variant.program.name, variant.program.variant)
                  for variant in self._variants.values()}
         return [bucket for bucket in self.session.buckets()
@@ -289,7 +290,7 @@ class Wrapped(Shared):
             if known is not None:
                 return known
             if self._making:
-                raise FailedPrecondition(f"{self.name}: fn calls what it is wrapped as; call the "
+                raise FailedPrecondition(f"{self.name}: fn calls its own wrapper; call the "
                                          "function itself there")
             if len(self._variants) >= VARIANTS_MAX:
                 self._tell_ended(call.key)
@@ -306,14 +307,14 @@ class Wrapped(Shared):
             return made
 
     def _tell_ended(self, key):
-        """Says in the log, once, which arguments make a variant per call."""
+        """Logs, once, which arguments make a variant per call."""
         if self._told_ended:
             return
         self._told_ended = True
         last = set(next(reversed(self._variants))[0])
         names = ", ".join(dict.fromkeys(entry[0] for entry in key if entry not in last))
-        log.warning("%s: has %d variants, of which the oldest end from now on; what differs from "
-                    "call to call is %s: make it a Dim if it is a size, else pass it in a tensor",
+        log.warning("%s: has %d variants; each further one ends the oldest; what differs from call "
+                    "to call is %s: make it a Dim if it is a size, else pass it in a tensor",
                     self.name, VARIANTS_MAX, names or "which arguments there are")
 
     def shown_as(self, call):
@@ -339,7 +340,7 @@ def plain_names(signature):
 
 
 def read_dynamic(dynamic, signature):
-    """{path: {axis: expression}}, of integers {path: symbol}; and the Dims by name."""
+    """{path: {axis: expression}}, or {path: symbol} for integers; and the Dims by name."""
     sizes, dims = {}, {}
 
     def text(given, where):
@@ -366,7 +367,7 @@ def read_dynamic(dynamic, signature):
 
 
 def read_policies(policies, dims, name):
-    """Gives Dims the policies that are theirs alone, and returns those of two."""
+    """Gives each Dim its own policy, and returns the policies that are for two Dims."""
     alone, joint = apart(policies, f"{name}: policies")
     for known in (*alone, *(one for names in joint for one in names)):
         if known not in dims:
@@ -378,7 +379,7 @@ def read_policies(policies, dims, name):
         for one in names:
             if dims[one].policy is not None:
                 raise InvalidArgument(f"{name}: policies: Dim {one} has a policy of its own, and "
-                                      f"is in that of {names[0]} and {names[1]}; give it one")
+                                      f"is in that of {names[0]} and {names[1]}; give only one")
     return {names: joint_policy_of(policy, names, name, [dims[one].max for one in names])
             for names, policy in joint.items()}
 
@@ -448,7 +449,7 @@ def told(name, progress):
 
 
 def text_of(key):
-    """A variant's key for people and for profiles: "f32[n,4] 3"."""
+    """A variant's key as text, for people and for profiles: "f32[n,4] 3"."""
     words = []
     for path, *parts in key:
         if len(parts) == 1:
@@ -460,7 +461,7 @@ def text_of(key):
 
 
 class Call:
-    """The arguments of one call: leaves, and what tells its variant."""
+    """The arguments of one call: leaves, and what selects its variant."""
 
     __slots__ = ("arguments", "leaves", "tensors", "key", "variant", "sizes")
 
@@ -498,7 +499,7 @@ class Call:
         beyond = [axis for axis in varying if not 0 <= axis < len(shape)]
         if beyond:
             raise InvalidArgument(f"dynamic: {leaf.path} has {len(shape)} axes, and axis "
-                                  f"{beyond[0]} is to vary; count axes from 0")
+                                  f"{beyond[0]} is named; count axes from 0")
         for axis, text in varying.items():
             if text.isidentifier():
                 self.sizes.setdefault(text, shape[axis])
@@ -514,18 +515,19 @@ class Call:
 
     def stream(self, device):
         """The stream that the caller's library works on; 0: the device's own."""
-        return library_stream(self.library(device))
+        return library_stream(self.library(device), device.ordinal)
 
 
 def check_static(device, path, tensor):
     """Raises InvalidArgument for a tensor of the host, which the emulator's kernels cannot read."""
     if device.kind == "emulator" and not isinstance(tensor, (_core.Tensor, _core.Output)):
-        raise InvalidArgument(f"{path} is static; on the emulator give it as Device.upload(tensor) "
-                              "returns it")
+        raise InvalidArgument(f"{path} is static; on the emulator pass what Device.upload(tensor) "
+                              "returns")
 
 
 def shallow_key(args):
-    """Types and sizes of a call by position; None if one is neither tensor nor plain value."""
+    """Types and sizes of a call by position; None if an argument is neither a tensor nor a plain
+    value."""
     key = []
     for arg in args:
         of = type(arg)
@@ -583,7 +585,7 @@ class Variant:
         self.learner = Learner(self.program, self.learned)
 
     def learned_of(self, wrapped, dims):
-        """The Dims that are learned. Raises InvalidArgument if one is to be, and cannot."""
+        """The Dims that are learned. Raises InvalidArgument if one should be, and cannot."""
         pads = wrapped._options["claim"] is not None
         learned = [name for name, dim in dims.items() if dim.learns(pads)
                    and not any(name in names for names in self.joint)]
@@ -622,7 +624,7 @@ class Variant:
                 "one_stream": options["one_stream"], "thread_safe": options["thread_safe"]}
 
     def extents(self, call):
-        """Of the symbols that no tensor has."""
+        """The extents of symbols that no tensor has."""
         return [call.sizes[name] for name in self.given]
 
     def run(self, values, extents, options):
@@ -640,7 +642,7 @@ class Variant:
                                     extents=self.extents(call), binding=self.bind(values))
 
     def bind(self, values):
-        """The binding of a call's static arguments, made once for the memory that they are in."""
+        """The binding of a call's static arguments, made once for each memory that they lie in."""
         if not self.statics:
             return None
         tensors = [values[index] for index in self.statics]
@@ -653,7 +655,7 @@ class Variant:
         return self.bound
 
     def scratch(self, tensors, name):
-        """A binding of other memory than calls have, for runs on zeros."""
+        """A binding of memory that no call uses, for runs on zeros."""
         if tensors is None:
             return None
         if set(tensors) != set(self.static_names):

@@ -10,6 +10,7 @@
 #include <nanobind/stl/string.h>
 
 #include "python/core/dtypes.h"
+#include "python/core/external.h"
 #include "python/core/given.h"
 #include "python/core/lease.h"
 #include "python/core/status.h"
@@ -60,13 +61,15 @@ DLDataType DTypeOfTypestr(const std::string& typestr, const char* what, size_t i
 [[noreturn]] void RaiseNoTensor(nb::handle object, const char* what, size_t index) {
   const std::string message = std::string(what) + " " + std::to_string(index) + ": a " +
                               nb::cast<std::string>(nb::str(object.type().attr("__qualname__"))) +
-                              " is no tensor; give one with __dlpack__ or __cuda_array_interface__";
+                              " is no tensor; give one with __dlpack__ or "
+                              "__cuda_array_interface__";
   Raise("InvalidArgument", message.c_str());
 }
 
 }  // namespace
 
-void Array::Read(nb::handle object, const char* what, size_t index, uintptr_t stream) {
+void Array::Read(
+    nb::handle object, const char* what, size_t index, uintptr_t stream, const Device& device) {
   PyTypeObject* const type = Py_TYPE(object.ptr());
   if (const DLPackExchangeAPI* const table = TableOf(type)) {
     if (table->dltensor_from_py_object_no_sync(object.ptr(), &tensor_) != 0) RaisePending();
@@ -81,7 +84,7 @@ void Array::Read(nb::handle object, const char* what, size_t index, uintptr_t st
   } else if (nb::hasattr(object, "__dlpack__")) {
     ReadCapsule(object, stream);
   } else if (nb::hasattr(object, "__cuda_array_interface__")) {
-    ReadCudaArrayInterface(object.attr("__cuda_array_interface__"), what, index);
+    ReadCudaArrayInterface(object.attr("__cuda_array_interface__"), what, index, device);
   } else {
     RaiseNoTensor(object, what, index);
   }
@@ -114,11 +117,14 @@ void Array::ReadCapsule(nb::handle object, uintptr_t stream) {
   } else if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
     tensor_ = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, "dltensor"))->dl_tensor;
   } else {
-    Raise("InvalidArgument", "__dlpack__ gave no capsule of DLPack");
+    Raise("InvalidArgument", "__dlpack__ did not return a DLPack capsule");
   }
 }
 
-void Array::ReadCudaArrayInterface(nb::handle interface, const char* what, size_t index) {
+void Array::ReadCudaArrayInterface(nb::handle interface,
+                                   const char* what,
+                                   size_t index,
+                                   const Device& device) {
   const nb::tuple shape(interface["shape"]);
   const auto typestr = Given<std::string>(interface["typestr"], "typestr");
   const nb::object strides = interface.attr("get")("strides");
@@ -131,8 +137,9 @@ void Array::ReadCudaArrayInterface(nb::handle interface, const char* what, size_
         strides.is_none() ? dense : Given<int64_t>(strides[axis], what) / BytesOf(dtype);
     dense *= shape_[axis];
   }
-  tensor_ = {.data = reinterpret_cast<void*>(Given<uintptr_t>(interface["data"][0], what)),
-             .device = {.device_type = kDLCUDA, .device_id = 0},
+  const auto address = Given<uintptr_t>(interface["data"][0], what);
+  tensor_ = {.data = reinterpret_cast<void*>(address),
+             .device = {.device_type = kDLCUDA, .device_id = OrdinalOf(device, address)},
              .ndim = static_cast<int32_t>(shape.size()),
              .dtype = dtype,
              .shape = shape_.data(),
@@ -170,7 +177,7 @@ void CheckShape(const DLTensor& tensor, const char* what) {
     fits = !__builtin_mul_overflow(size - 1, step, &reach) &&
            !__builtin_add_overflow(last, reach, &last) && fits;
   }
-  if (!fits && !empty) refuse("more bytes than there can be");
+  if (!fits && !empty) refuse("more bytes than fit into 64 bits");
 }
 
 int64_t SpanBytes(const DLTensor& tensor) {

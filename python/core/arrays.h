@@ -15,6 +15,8 @@ namespace coppice::python {
 
 namespace nb = nanobind;
 
+class Device;
+
 inline constexpr int kRankMax = 8;  // As coppice_view.
 
 // One tensor of Python, shown as DLPack shows it for the time of a call: one of this module's own,
@@ -23,8 +25,10 @@ inline constexpr int kRankMax = 8;  // As coppice_view.
 class Array {
  public:
   // Raises InvalidArgument, with `what` and `index`, for an object that is none of these. `stream`
-  // is told to a producer that orders its work by it.
-  void Read(nb::handle object, const char* what, size_t index, uintptr_t stream);
+  // is told to a producer that orders its work by it. `device` knows where memory lies of which the
+  // object does not say it.
+  void Read(
+      nb::handle object, const char* what, size_t index, uintptr_t stream, const Device& device);
 
   const DLTensor& tensor() const { return tensor_; }
   // Shows the same tensor at another place.
@@ -33,7 +37,10 @@ class Array {
 
  private:
   void ReadCapsule(nb::handle object, uintptr_t stream);
-  void ReadCudaArrayInterface(nb::handle interface, const char* what, size_t index);
+  void ReadCudaArrayInterface(nb::handle interface,
+                              const char* what,
+                              size_t index,
+                              const Device& device);
 
   DLTensor tensor_{};
   nb::object kept_;  // What owns what tensor_ points to, besides the object itself.

@@ -148,8 +148,8 @@ void BindContexts(nb::module_& module) {
   nb::class_<Callback>(module, "_Callback", LooksThrough<Callback, kVisitCallback>());
   nb::class_<Context>(
       module, "Context",
-      "What a callable of Session.register_callable is told, during its run: it launches on\n"
-      "`stream` and nowhere else, and allocates here.")
+      "The argument of a callable of Session.register_callable, valid during its run. The\n"
+      "callable launches only on `stream`, and allocates with this object.")
       .def_prop_ro(
           "phase", [](const Context& self) { return PhaseName(self.Info().phase); },
           "\"warm_up\", \"record\" (the stream captures) or \"eager\".")
@@ -162,7 +162,7 @@ void BindContexts(nb::module_& module) {
           "Address of the parameter block, which has the real extents.")
       .def_prop_ro(
           "workspace", [](const Context& self) { return self.Info().workspace; },
-          "Address of the workspace for libraries, the lane's or an inclusion's own; 0: none.")
+          "Address of the workspace for libraries, of the lane or of an inclusion; 0: none.")
       .def_prop_ro(
           "workspace_bytes", [](const Context& self) { return self.Info().workspace_bytes; },
           "Bytes of it.")
@@ -186,12 +186,14 @@ void BindContexts(nb::module_& module) {
       .def("input", &Context::Shown<&coppice_context_input>, nb::arg("index"),
            "An input, at padded extents.")
       .def("offsets", &Context::Shown<&coppice_context_offsets>, nb::arg("ragged"),
-           "Of ragged sequences by their number: where each begins, and the last one ends.")
+           "For ragged sequences by their number: where each begins, and where the last one\n"
+           "ends.")
       .def("output", &Context::Shown<&coppice_context_output>, nb::arg("index"),
            "Allocates an output, once.")
       .def("add_break", &Context::Break, nb::arg("step"),
-           "Ends the graph recorded so far, and begins another after step(stream): host code that\n"
-           "runs without a graph call at once, and every replay between the two graphs.")
+           "Ends the graph recorded so far, and begins another after step(stream). A call\n"
+           "without a graph runs this host code at once, and every replay runs it between the\n"
+           "two graphs.")
       .def(
           "alias_output",
           [](const Context& self, int index, uint64_t address) {
@@ -205,7 +207,7 @@ void BindContexts(nb::module_& module) {
           [](const Context& self, uint64_t address) {
             Check(coppice_context_free(self.handle(), address));
           },
-          nb::arg("address"), "Gives memory of `allocate`, or an input that was donated, back.");
+          nb::arg("address"), "Gives back memory of `allocate`, or an input that was donated.");
 }
 
 }  // namespace coppice::python

@@ -20,15 +20,6 @@
 namespace coppice::python {
 namespace {
 
-// The number of the device whose context is current on this thread; 0: unknown. Handles of devices
-// that ended may come again, numbers do not.
-thread_local uint64_t current_device = 0;
-
-uint64_t NextNumber() {
-  static uint64_t last = 0;
-  return ++last;
-}
-
 int32_t KindNamed(const std::string& name) {
   if (name == "auto") return COPPICE_DEVICE_AUTO;
   if (name == "cuda") return COPPICE_DEVICE_CUDA;
@@ -64,7 +55,6 @@ std::unique_ptr<Package> LoadPackage(const nb::object& self,
                                      const std::vector<nb::bytes>& trusted_keys) {
   constexpr size_t kKeyBytes = 32;
   const Device& device = nb::cast<const Device&>(self);
-  device.MakeCurrent();
   std::string keys;
   for (const nb::bytes& key : trusted_keys) {
     if (key.size() != kKeyBytes)
@@ -95,7 +85,7 @@ std::unique_ptr<Package> LoadPackage(const nb::object& self,
 
 std::unique_ptr<Tensor> Upload(const nb::object& self, const nb::object& array, uintptr_t stream) {
   Array read;
-  read.Read(array, "array", 0, 0);
+  read.Read(array, "array", 0, 0, nb::cast<const Device&>(self));
   auto made = std::make_unique<Tensor>(self, Layout::Of(read.tensor()));
   made->CopyFrom(array, stream);
   return made;
@@ -110,7 +100,7 @@ std::unique_ptr<Tensor> View(const nb::object& self,
   Layout layout = Layout::Dense(DTypeNamed(dtype), shape);
   if (!strides.is_none()) layout.strides = Given<std::vector<int64_t>>(strides, "strides");
   if (layout.strides.size() != layout.shape.size())
-    Raise("InvalidArgument", "strides: as many as axes");
+    Raise("InvalidArgument", "strides: give one for each axis");
   layout.Check();
   return std::make_unique<Tensor>(self, std::move(layout), address, owner);
 }
@@ -119,8 +109,6 @@ std::unique_ptr<Tensor> View(const nb::object& self,
 
 Device::Device(const coppice_device_options& options) {
   Check(Unlocked([&] { return coppice_device_open(&options, &handle_); }));
-  number_ = NextNumber();
-  current_device = number_;
   info_.struct_size = sizeof info_;
   Check(coppice_device_describe(handle_, &info_));
 }
@@ -141,16 +129,11 @@ DLDevice Device::exported_device() const {
 }
 
 void Device::MakeCurrent() const {
-  // Other libraries may have made another of CUDA's contexts current meanwhile.
-  if (current_device == number_ && is_emulator()) [[likely]]
-    return;
   Check(coppice_device_make_current(handle_));
-  current_device = number_;
 }
 
 void Device::Synchronize() const {
   const CallbackScope callbacks;
-  MakeCurrent();
   Check(Unlocked([&] { return coppice_device_synchronize(handle_); }));
 }
 
@@ -172,14 +155,11 @@ int64_t Device::finding_count() const {
 
 void Device::Reset() {
   Check(Unlocked([&] { return coppice_device_reset(handle_); }));
-  number_ = NextNumber();
-  current_device = number_;
   own_stream_ = 0;
   staging_.clear();
 }
 
 uint64_t Device::Allocate(int64_t bytes) const {
-  MakeCurrent();
   uint64_t address = 0;
   Check(Unlocked([&] { return coppice_memory_allocate(handle_, bytes, &address); }));
   return address;
@@ -188,28 +168,23 @@ uint64_t Device::Allocate(int64_t bytes) const {
 void Device::Free(uint64_t address) const noexcept {
   if (IsLeftToProcess()) return;
   const GilRelease release;
-  (void)coppice_device_make_current(handle_);
-  current_device = number_;
   // What this can fail with is an error of the device, which every later call tells of.
   (void)coppice_memory_free(handle_, address);
 }
 
 void Device::CopyToDevice(uint64_t to, const void* from, int64_t bytes, uintptr_t stream) const {
   const CallbackScope callbacks;
-  MakeCurrent();
   void* const on = Stream(OrOwn(stream));
   Check(Unlocked([&] { return coppice_copy_to_device(handle_, to, from, bytes, on); }));
 }
 
 void Device::CopyToHost(void* to, uint64_t from, int64_t bytes, uintptr_t stream) const {
   const CallbackScope callbacks;
-  MakeCurrent();
   void* const on = Stream(OrOwn(stream));
   Check(Unlocked([&] { return coppice_copy_to_host(handle_, to, from, bytes, on); }));
 }
 
 uintptr_t Device::CreateStream() const {
-  MakeCurrent();
   void* stream = nullptr;
   Check(coppice_stream_create(handle_, &stream));
   return reinterpret_cast<uintptr_t>(stream);
@@ -217,8 +192,9 @@ uintptr_t Device::CreateStream() const {
 
 void Device::DestroyStream(uintptr_t stream) {
   if (stream == own_stream_ && stream != 0)
-    Raise("InvalidArgument", "destroy_stream: the device's own, which ends with it");
-  MakeCurrent();
+    Raise("InvalidArgument",
+          "destroy_stream: this is the device's own stream, which ends with the "
+          "device");
   Check(Unlocked([&] { return coppice_stream_destroy(handle_, Stream(stream)); }));
   const auto first = staging_.lower_bound({stream, 0});
   const auto last = staging_.lower_bound({stream + 1, 0});
@@ -231,7 +207,6 @@ void Device::DestroyStream(uintptr_t stream) {
 
 void Device::SynchronizeStream(uintptr_t stream) const {
   const CallbackScope callbacks;
-  MakeCurrent();
   void* const on = Stream(OrOwn(stream));
   Check(Unlocked([&] { return coppice_stream_synchronize(handle_, on); }));
 }
@@ -244,7 +219,7 @@ uintptr_t Device::own_stream() const {
 uintptr_t Device::StreamOf(const nb::object& stream) const {
   if (is_emulator() || stream.is_none()) return 0;
   const auto number = Given<int64_t>(stream, "stream");
-  return number > 2 ? static_cast<uintptr_t>(number) : 0;  // 1 and 2 are no streams of coppice's.
+  return number > 0 ? static_cast<uintptr_t>(number) : 0;  // -1: the consumer wants no order.
 }
 
 bool Device::ExportsCopies(const nb::object& dl_device, const nb::object& copy) const {
@@ -301,10 +276,11 @@ void BindPackages(nb::module_& module) {
 void BindFindings(nb::class_<Device>& device) {
   device
       .def("findings", &Device::FindingsSince, nb::arg("since") = 0,
-           "What the emulator found wrong so far, a line each, equal ones once: races, accesses\n"
-           "out of bounds. `since`: a finding_count(), behind which it was found.")
+           "The findings of the emulator so far, one line each, equal ones once: races, accesses\n"
+           "out of bounds. `since`: an earlier finding_count(); only later findings are\n"
+           "returned.")
       .def("finding_count", &Device::finding_count,
-           "How many findings there were so far, equal ones each.")
+           "The number of findings so far; equal ones all count.")
       .def("_reset", &Device::Reset);  // coppice.reset_device closes the sessions before.
 }
 
@@ -333,29 +309,29 @@ void BindDevices(nb::module_& module) {
           nb::arg("kind") = "auto", nb::arg("ordinal") = 0, nb::kw_only(),
           nb::arg("compute_capability") = 0, nb::arg("memory_bytes") = 0, nb::arg("seed") = 0,
           nb::arg("uninitialized_read") = false,
-          "Opens \"cuda\", \"emulator\", or \"auto\": CUDA if it has a device, else the "
-          "emulator.\n\n"
-          "The rest is the emulator's: 80, 86, 89 or 90 (0: 90), bytes of its memory (0: 4 GiB),\n"
-          "the seed of the order in which it runs things, and whether reads of bytes that nobody\n"
-          "wrote are findings. Raises Unavailable without such a device, FailedPrecondition if\n"
-          "the process has an emulator.")
+          "Opens \"cuda\", \"emulator\", or \"auto\": CUDA if it has a device, else the emulator.\n"
+          "\n"
+          "The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:\n"
+          "90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs\n"
+          "work, and whether reads of unwritten bytes are findings. Raises Unavailable without\n"
+          "such a device, FailedPrecondition if the process has an emulator.")
       .def_prop_ro(
           "kind", [](const Device& self) { return self.is_emulator() ? "emulator" : "cuda"; },
           "\"cuda\" or \"emulator\".")
       .def_prop_ro(
           "ordinal", [](const Device& self) { return self.info().ordinal; },
-          "The number of the device among CUDA's; 0 of the emulator.")
+          "The number of the CUDA device; 0 for the emulator.")
       .def_prop_ro(
           "name", [](const Device& self) { return std::string(self.info().name); },
-          "As the driver calls it.")
+          "Its name in the driver.")
       .def_prop_ro(
           "total_bytes", [](const Device& self) { return self.info().total_bytes; },
           "Bytes of its memory.")
       .def_prop_ro("stream", &Device::own_stream, "A stream of its own, made when first asked for.")
       .def("make_current", &Device::MakeCurrent, "Makes its context current on this thread.")
       .def("synchronize", &Device::Synchronize,
-           "Waits for all work. Raises what that work ran into, once.")
-      .def("create_stream", &Device::CreateStream, "A stream of the caller's.")
+           "Waits for all work. Raises an error of that work, once.")
+      .def("create_stream", &Device::CreateStream, "Creates a stream, which belongs to the caller.")
       .def("destroy_stream", &Device::DestroyStream, nb::arg("stream"))
       .def("synchronize_stream", &Device::SynchronizeStream, nb::arg("stream") = 0,
            "Waits for a stream; 0 is the device's own.")
@@ -371,12 +347,12 @@ void BindDevices(nb::module_& module) {
            "A copy of a CPU tensor, with its strides.")
       .def("view", &View, nb::arg("address"), nb::arg("shape"), nb::arg("dtype"),
            nb::arg("strides").none() = nb::none(), nb::arg("owner").none() = nb::none(),
-           "A tensor in memory that `owner` has.")
+           "A tensor in memory that `owner` keeps alive.")
       .def("load_package", &LoadPackage, nb::arg("package"), nb::kw_only(),
            nb::arg("allow_ptx") = false, nb::arg("trusted_keys") = nb::make_tuple(),
            "Loads a kernel package: a path of a folder or zip file, or a zip file's bytes.\n"
-           "`allow_ptx`: a GPU may compile PTX, for seconds. `trusted_keys`: Ed25519 keys of 32\n"
-           "bytes, one of which must have signed it.");
+           "`allow_ptx`: a GPU may compile PTX, which takes seconds. `trusted_keys`: Ed25519\n"
+           "keys of 32 bytes, one of which must have signed the package.");
 }
 
 }  // namespace coppice::python

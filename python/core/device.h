@@ -1,7 +1,6 @@
 // A device, and what is loaded on it, as objects of Python.
 //
-// Threads: the GIL is held; it is released while a method waits or runs. Every method makes the
-// device's context current on its thread.
+// Threads: the GIL is held; it is released while a method waits or runs.
 
 #pragma once
 
@@ -34,7 +33,6 @@ class Device {
   // What other libraries see tensors on: the CPU for an emulator's, of which they get copies.
   DLDevice exported_device() const;
 
-  // Makes the context current. Cost: a comparison on an emulator, a driver call on CUDA.
   void MakeCurrent() const;
   void Synchronize() const;
   // What was found behind the first `since` findings, each text once; and how many there were.
@@ -69,7 +67,6 @@ class Device {
 
  private:
   coppice_device* handle_ = nullptr;
-  uint64_t number_ = 0;  // Of the process's devices, from 1.
   coppice_device_info info_{};
   mutable uintptr_t own_stream_ = 0;
   std::map<std::pair<uintptr_t, int64_t>, std::vector<uint64_t>> staging_;

@@ -24,28 +24,68 @@ using FillFunction = int (*)(uint64_t to, unsigned char value, size_t count, voi
 // cuPointerGetAttribute and cuThreadExchangeStreamCaptureMode.
 using AskFunction = int (*)(void* data, int attribute, uint64_t address);
 using ExchangeFunction = int (*)(int* mode);
+// cuCtxGetCurrent and cuCtxSetCurrent.
+using CurrentFunction = int (*)(void** context);
+using MakeCurrentFunction = int (*)(void* context);
 
-constexpr int kBufferId = 7, kRelaxed = 2;
-
-// Calls a function of the driver on a stream of the device, which is current.
-template <typename Function, typename... Arguments>
-void CallDriver(const Device& device, const char* name, uintptr_t stream, Arguments... arguments) {
-  device.MakeCurrent();
-  coppice_driver_function found = nullptr;
-  Check(coppice_driver_entry(device.handle(), name, &found));
-  void* const on = reinterpret_cast<void*>(device.OrOwn(stream));
-  int result = 0;
-  {
-    const GilRelease release;
-    result = reinterpret_cast<Function>(found)(arguments..., on);
-  }
-  if (result != 0) RaiseDriver(name, result);
-}
+constexpr int kBufferId = 7, kDeviceOrdinal = 9, kRelaxed = 2;
 
 uintptr_t DriverFunction(const Device& self, const std::string& name) {
   coppice_driver_function found = nullptr;
   Check(coppice_driver_entry(self.handle(), name.c_str(), &found));
   return reinterpret_cast<uintptr_t>(found);
+}
+
+template <typename Function>
+Function FindFunction(const Device& device, const char* name) {
+  return reinterpret_cast<Function>(DriverFunction(device, name));
+}
+
+// Within, the device is this thread's current one, for functions of the driver.
+class CurrentScope {
+ public:
+  explicit CurrentScope(const Device& device)
+      : set_(FindFunction<MakeCurrentFunction>(device, "cuCtxSetCurrent")) {
+    known_ = FindFunction<CurrentFunction>(device, "cuCtxGetCurrent")(&before_) == 0;
+    device.MakeCurrent();
+  }
+  CurrentScope(const CurrentScope&) = delete;
+  CurrentScope& operator=(const CurrentScope&) = delete;
+  ~CurrentScope() {
+    if (known_) set_(before_);
+  }
+
+ private:
+  MakeCurrentFunction set_;
+  void* before_ = nullptr;
+  bool known_ = false;
+};
+
+// Calls a function of the driver on a stream of the device.
+template <typename Function, typename... Arguments>
+void CallDriver(const Device& device, const char* name, uintptr_t stream, Arguments... arguments) {
+  const auto function = FindFunction<Function>(device, name);
+  const CurrentScope current(device);
+  void* const on = reinterpret_cast<void*>(device.OrOwn(stream));
+  int result = 0;
+  {
+    const GilRelease release;
+    result = function(arguments..., on);
+  }
+  if (result != 0) RaiseDriver(name, result);
+}
+
+// Whether the driver says `attribute` of an address, also while a stream captures.
+bool AskOf(const Device& device, int attribute, uint64_t address, void* answer) {
+  const auto ask = FindFunction<AskFunction>(device, "cuPointerGetAttribute");
+  const auto exchange = FindFunction<ExchangeFunction>(device, "cuThreadExchangeStreamCaptureMode");
+  const CurrentScope current(device);
+  const nb::gil_scoped_release release;
+  int mode = kRelaxed;  // Or asking would end this thread's capture.
+  exchange(&mode);
+  const int result = ask(answer, attribute, address);
+  exchange(&mode);
+  return result == 0;
 }
 
 void Copy(const Device& self, uint64_t to, uint64_t from, uint64_t bytes, uintptr_t stream) {
@@ -57,17 +97,8 @@ void Fill(const Device& self, uint64_t to, uint64_t bytes, uint8_t value, uintpt
 }
 
 bool Holds(const Device& self, uint64_t address) {
-  self.MakeCurrent();
-  const auto ask = reinterpret_cast<AskFunction>(DriverFunction(self, "cuPointerGetAttribute"));
-  const auto exchange =
-      reinterpret_cast<ExchangeFunction>(DriverFunction(self, "cuThreadExchangeStreamCaptureMode"));
-  const nb::gil_scoped_release release;
-  int mode = kRelaxed;  // Or asking would end this thread's capture.
-  exchange(&mode);
   uint64_t id = 0;
-  const int result = ask(&id, kBufferId, address);
-  exchange(&mode);
-  return result == 0;
+  return AskOf(self, kBufferId, address, &id);
 }
 
 void AddGraph(const Context& self, uintptr_t graph) {
@@ -90,6 +121,12 @@ nb::dict ExternalStats() {
 
 }  // namespace
 
+int32_t OrdinalOf(const Device& device, uint64_t address) {
+  const int32_t own = device.info().ordinal;
+  int ordinal = own;
+  return !device.is_emulator() && AskOf(device, kDeviceOrdinal, address, &ordinal) ? ordinal : own;
+}
+
 void BindExternals(nb::module_& module) {
   AddMethod<Device>(
       "copy", &Copy, nb::arg("to"), nb::arg("source"), nb::arg("bytes"), nb::arg("stream") = 0,
@@ -109,15 +146,15 @@ void BindExternals(nb::module_& module) {
         Check(coppice_external_allocator_use(lend ? self.handle() : nullptr));
       },
       nb::arg("lend") = true,
-      "Makes it the device that coppice_external_allocate takes memory of where no callable\n"
-      "runs; False: there is none. coppice.torch.allocator() does so.");
+      "Makes it the device from which coppice_external_allocate takes memory if no callable\n"
+      "runs; False: there is no such device. coppice.torch.allocator() calls this.");
   AddMethod<Context>(
       "add_graph", &AddGraph, nb::arg("graph"),
-      "Puts a CUgraph, by its address, into the run. What its nodes use stays the caller's\n"
-      "to keep. Raises InvalidArgument for nodes that allocate or branch.");
+      "Puts a CUgraph, by its address, into the run. The caller must keep what its nodes\n"
+      "use. Raises InvalidArgument for nodes that allocate or branch.");
   module.def("external_stats", &ExternalStats,
-             "Blocks that other libraries were given so far: run_blocks in runs of callables,\n"
-             "left_blocks of these that were not freed there, device_blocks elsewhere, late_frees\n"
+             "Blocks that other libraries got so far: run_blocks in runs of callables,\n"
+             "left_blocks of these that the run did not free, device_blocks elsewhere, late_frees\n"
              "that did nothing.");
 }
 

@@ -4,9 +4,17 @@
 
 #pragma once
 
+#include <cstdint>
+
 #include <nanobind/nanobind.h>
 
 namespace coppice::python {
+
+class Device;
+
+// The number of the device that has memory at an address; `device`'s own if the driver knows none.
+// Cost: driver calls.
+int32_t OrdinalOf(const Device& device, uint64_t address);
 
 // Adds Device.copy, fill, driver_function and lend_memory, Context.add_graph and
 // external_stats. Behind BindDevices and BindContexts.

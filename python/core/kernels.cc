@@ -18,7 +18,6 @@ namespace {
 
 std::unique_ptr<Kernels> LoadKernels(const nb::object& self, const nb::bytes& image) {
   const Device& device = nb::cast<const Device&>(self);
-  device.MakeCurrent();
   coppice_kernels* made = nullptr;
   Check(Unlocked([&] {
     return coppice_kernels_load(device.handle(), image.c_str(), static_cast<int64_t>(image.size()),
@@ -29,7 +28,6 @@ std::unique_ptr<Kernels> LoadKernels(const nb::object& self, const nb::bytes& im
 
 std::unique_ptr<Kernel> GetKernel(const nb::object& self, const std::string& name) {
   const Kernels& kernels = nb::cast<const Kernels&>(self);
-  nb::cast<const Device&>(kernels.device()).MakeCurrent();
   coppice_kernel* found = nullptr;
   Check(coppice_kernel_get(kernels.handle(), name.c_str(), &found));
   coppice_kernel_info info{};
@@ -45,7 +43,7 @@ std::unique_ptr<Kernel> GetKernel(const nb::object& self, const std::string& nam
 void ReadAxes(nb::handle given, const char* what, uint32_t (&axes)[3]) {
   std::vector<uint32_t> read;
   if (!nb::try_cast(given, read) || read.empty() || read.size() > 3)
-    Raise("InvalidArgument", (std::string(what) + ": one to three counts").c_str());
+    Raise("InvalidArgument", (std::string(what) + ": give one to three counts").c_str());
   for (size_t axis = 0; axis < 3; ++axis)
     axes[axis] = axis < read.size() ? read[axis] : 1;
 }
@@ -61,7 +59,7 @@ std::vector<void*> ArgumentsOf(const Kernel& kernel, const nb::list& given) {
   std::vector<void*> arguments;
   for (const nb::handle value : given) {
     if (!nb::isinstance<nb::bytes>(value))
-      Raise("InvalidArgument", "arguments: a bytes object for each parameter");
+      Raise("InvalidArgument", "arguments: give a bytes object for each parameter");
     const nb::bytes bytes = nb::borrow<nb::bytes>(value);
     const size_t index = arguments.size();
     if (kernel.sized && static_cast<int64_t>(bytes.size()) != kernel.parameter_bytes[index]) {
@@ -97,7 +95,6 @@ void Launch(const Device& self,
   shape.cooperative = cooperative ? 1 : 0;
   shape.programmatic = programmatic ? 1 : 0;
   const std::vector<void*> values = ArgumentsOf(kernel, arguments);
-  self.MakeCurrent();
   void* const on = reinterpret_cast<void*>(self.OrOwn(stream));
   Check(Unlocked([&] {
     return coppice_launch(kernel.handle, &shape, values.data(), static_cast<int32_t>(values.size()),
@@ -123,12 +120,12 @@ void BindKernels(nb::module_& module) {
             if (!self.sized) return nb::none();
             return nb::tuple(nb::cast(self.parameter_bytes));
           },
-          "Bytes of each parameter, in order; None of a driver older than CUDA 12.4.");
+          "Bytes of each parameter, in order; None if the driver is older than CUDA 12.4.");
 
   nb::class_<Kernels>(module, "Kernels", "An image of kernels, loaded on a device.")
       .def_prop_ro("device", &Kernels::device)
       .def("get", &GetKernel, nb::arg("name"),
-           "A kernel by its name in the image. Raises NotFound, which lists those there are.");
+           "A kernel by its name in the image. Raises NotFound, whose message lists the kernels.");
 
   AddMethod<Device>(
       "load_kernels", &LoadKernels, nb::arg("image"),
@@ -142,8 +139,9 @@ void BindKernels(nb::module_& module) {
       nb::arg("programmatic") = false,
       "Launches on `stream` (0: the device's own), into its capture if it captures.\n\n"
       "`grid`: blocks, `block`: threads, `cluster`: blocks, along one to three axes.\n"
-      "`arguments`: a bytes object per parameter, copied. Raises InvalidArgument for other\n"
-      "parameters than the kernel has, or a shape beyond what it or the device allows.");
+      "`arguments`: a bytes object per parameter, copied. Raises InvalidArgument if the\n"
+      "arguments do not fit the kernel's parameters, or if the kernel or the device does\n"
+      "not allow the shape.");
 }
 
 }  // namespace coppice::python

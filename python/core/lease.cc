@@ -30,8 +30,6 @@ nb::list Detach(Lease& lease, uintptr_t stream) {
   const coppice_lease_info info = lease.Info();
   const int32_t count = info.is_part != 0 ? 1 : info.output_count;
   std::vector<DLManagedTensorVersioned*> tensors(static_cast<size_t>(count));
-  const Device& device = lease.device();
-  device.MakeCurrent();
   void* const on = reinterpret_cast<void*>(stream == 0 ? lease.stream() : stream);
   const SessionCall use = lease.Use();
   CheckRead(Unlocked([&] {
@@ -112,7 +110,7 @@ std::string Describe(const Output& output) {
 }  // namespace
 
 coppice_lease_info Lease::Info() const {
-  if (handle_ == nullptr) Raise("FailedPrecondition", "lease: it was given up");
+  if (handle_ == nullptr) Raise("FailedPrecondition", "lease: it was released or used up");
   coppice_lease_info info{};
   info.struct_size = sizeof info;
   Check(coppice_lease_describe(handle_, &info));
@@ -125,7 +123,7 @@ void Lease::Release() noexcept {
 }
 
 SessionCall Lease::Use() const {
-  if (handle_ == nullptr) Raise("StaleOutput", "lease: it was given up");
+  if (handle_ == nullptr) Raise("StaleOutput", "lease: it was released or used up");
   if (HoldOf(session_).closed)
     Raise("StaleOutput",
           "lease: the session that made the outputs is gone; read them before it goes");
@@ -142,7 +140,6 @@ void EndRead(coppice_read* scope) noexcept {
 
 Scope::Scope(const Lease& lease, uintptr_t stream) {
   const SessionCall use = lease.Use();
-  lease.device().MakeCurrent();
   void* const on = reinterpret_cast<void*>(stream == 0 ? lease.stream() : stream);
   CheckRead(Unlocked([&] { return coppice_lease_read(lease.handle(), on, &handle_); }));
 }
@@ -186,8 +183,8 @@ void BindOutputs(nb::module_& module) {
   nb::class_<Output> output(
       module, "Output",
       "One output of a call, which keeps its lease. It is read by DLPack: in place on CUDA,\n"
-      "where calls that would write over it are refused until the consumer drops it; as a\n"
-      "copy on the CPU of the emulator. A read after it was written over raises\n"
+      "where calls that would write over it are refused until the consumer drops it; on the\n"
+      "emulator as a copy on the CPU. Reading it after it was overwritten raises\n"
       "StaleOutput.",
       LooksThrough<Output, kVisitOutput>());
   BindNumpy(output);
@@ -204,12 +201,12 @@ void BindOutputs(nb::module_& module) {
           "dtype", [](const Output& self) { return NameOf(self.layout().dtype); },
           "The element type, as packages name it.")
       .def_prop_ro("count", &CountOf,
-                   "Where the device writes how much of it there is, for `counts` of Program.run;\n"
-                   "another call may write over it as over the output.")
+                   "Where the device writes the real size of the output, for `counts` of\n"
+                   "Program.run. Later calls may overwrite it, like the output.")
       .def("data_ptr", &Output::address, "Where it lies.")
       .def("to_host", &Output::ToHost, nb::arg("stream") = 0, "A copy on the host. Waits.")
       .def("to_host_sized", &ToHostSized, nb::arg("stream") = 0,
-           "A copy on the host of as much as the device counted. Waits.")
+           "A copy on the host, of the size that the device counted. Waits.")
       .def("__dlpack__", &ExportOutput, nb::kw_only(), nb::arg("stream").none() = nb::none(),
            nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
            nb::arg("copy").none() = nb::none())
@@ -229,9 +226,9 @@ void BindLeases(nb::module_& module) {
   };
   nb::class_<Lease>(
       module, "Lease",
-      "The right to read the outputs of one call. While it lives, calls that build on the\n"
-      "outputs leave them alone; another call may write over them, and they are stale from\n"
-      "then on.",
+      "The right to read the outputs of one call. While it exists, calls that build on the\n"
+      "outputs do not write over them. Any other call may; the outputs are stale from then\n"
+      "on.",
       LooksThrough<Lease, kVisitLease>())
       .def_prop_ro(
           "kind", [](const Lease& self) { return coppice_run_kind_name(self.Info().kind); },
@@ -255,8 +252,8 @@ void BindLeases(nb::module_& module) {
            })
       .def("release", &Lease::Release, "Gives the outputs up.")
       .def("split", &Split,
-           "A lease per output, each kept, donated or dropped by itself: output i is part[i].\n"
-           "This lease is empty afterwards.")
+           "One lease per output, each of which can be kept, donated or dropped separately:\n"
+           "output i is part[i]. This lease is empty afterwards.")
       .def("detach", &Detach, nb::arg("stream") = 0,
            "Copies the outputs into memory of their own, and gives the lease up. Returns a list\n"
            "of tensors.");

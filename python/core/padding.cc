@@ -61,7 +61,7 @@ std::string LearnPolicy(const std::vector<int64_t>& sizes,
                         double max_ratio,
                         int64_t max_gap) {
   if (!counts.empty() && counts.size() != sizes.size())
-    Raise("InvalidArgument", "learn_policy: not a count for each size");
+    Raise("InvalidArgument", "learn_policy: give one count for each size");
   const coppice_learn_options options = {.struct_size = sizeof(coppice_learn_options),
                                          .reserved = 0,
                                          .limit = limit,
@@ -170,15 +170,15 @@ void SetObserved(const Program& program, const std::string& symbol, const std::s
 void BindPadding(nb::module_& module) {
   module.def(
       "policy_buckets", &PolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
-      "How many buckets a policy has, and the first of them, at most so many. A policy is a\n"
-      "text, or (text, maximum). Raises InvalidArgument for one that there is not.");
+      "The number of buckets of a policy, and the first `most` of them. A policy is a text,\n"
+      "or (text, maximum). Raises InvalidArgument for an unknown policy.");
   module.def("joint_policy_buckets", &JointPolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
-             "The same of a policy of two sizes, which is a text, or (text, (maximum, maximum)):\n"
+             "The same for a policy of two sizes, which is a text, or (text, (maximum, maximum)):\n"
              "buckets are pairs.");
   module.def("learn_policy", &LearnPolicy, nb::arg("sizes"), nb::arg("counts"), nb::kw_only(),
              nb::arg("limit"), nb::arg("buckets"), nb::arg("price"), nb::arg("align"),
              nb::arg("forced"), nb::arg("prior"), nb::arg("max_ratio"), nb::arg("max_gap"),
-             "coppice_learn_policy, whose JSON it returns: see coppice.learn.");
+             "Calls coppice_learn_policy, and returns its JSON: see coppice.learn.");
   AddMethod<Program>(
       "rebucket", &Rebucket, nb::arg("symbol"), nb::kw_only(), nb::arg("dry_run") = false,
       nb::arg("period") = nb::none(), nb::arg("buckets") = nb::none(),
@@ -187,14 +187,15 @@ void BindPadding(nb::module_& module) {
       nb::arg("graphs_per_minute") = nb::none(), nb::arg("cost_per_byte") = 0.0,
       nb::arg("binding").none() = nb::none(), nb::arg("scratch").none() = nb::none(),
       "Learns the buckets of an observed symbol again from its calls, and swaps them in if\n"
-      "that saves enough: successors are recorded first. Waits for the device if any is.\n\n"
-      "period: calls between two times, 2000; buckets: at most, but for those beyond all\n"
-      "calls, or as many in all as there are; added_max: of these new, 4; gain_min: points of\n"
-      "waste to save, 1; max_ratio, max_gap: caps on the padding of a call, 1.25 and 2 up to\n"
-      "512, else 1.5 and 1, 0 for none;\n"
-      "graphs_max and graphs_per_minute: recorded, 16 and 64; cost_per_byte: what a byte of\n"
-      "graphs costs, in elements of padding per call, 0: a ladder that pads more may win if\n"
-      "its graphs are fewer.\n\n"
+      "that saves enough. Graphs of new buckets are recorded first; if there are any, it\n"
+      "waits for the device.\n\n"
+      "period: calls between two times (2000). buckets: the most buckets, besides those\n"
+      "above all calls (as many as there are). added_max: how many of these may be new (4).\n"
+      "gain_min: percentage points of waste that a swap must save (1). max_ratio, max_gap:\n"
+      "caps on the padding of a call (1.25 and 2 up to 512, else 1.5 and 1); 0: none.\n"
+      "graphs_max, graphs_per_minute: graphs to record at most (16 and 64). cost_per_byte:\n"
+      "the price of a byte of graphs, in elements of padding per call (0); with a price, a\n"
+      "ladder that pads more may win if it has fewer graphs.\n\n"
       "Returns outcome (\"not due\", \"kept\", \"limited\", \"not recorded\", \"would swap\",\n"
       "\"swapped\"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and\n"
       "why.");
@@ -205,7 +206,7 @@ void BindPadding(nb::module_& module) {
   AddMethod<Program>("observed", &TextOfSymbol<&coppice_get_observed>, nb::arg("symbol"),
                      "What was observed of a symbol, as JSON.");
   AddMethod<Program>("set_observed", &SetObserved, nb::arg("symbol"), nb::arg("text"),
-                     "Goes on from what was observed elsewhere.");
+                     "Continues from what was observed elsewhere.");
 }
 
 }  // namespace coppice::python

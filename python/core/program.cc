@@ -107,7 +107,7 @@ class Arrays {
         pointers_(items_.size()) {
     for (size_t i = 0; i < items_.size(); ++i) {
       if (nones == Nones::kNull && items_[i].is_none()) continue;
-      arrays_[i].Read(items_[i], what, i, stream);
+      arrays_[i].Read(items_[i], what, i, stream, device);
       if (arrays_[i].on_host() && device.is_emulator()) staged_.Copy(arrays_[i], what);
       pointers_[i] = &arrays_[i].tensor();
     }
@@ -157,7 +157,10 @@ std::vector<coppice_lease*> LeasesOf(nb::handle given) {
   std::vector<coppice_lease*> leases;
   for (size_t i = 0; i < items.size(); ++i) {
     leases.push_back(GivenObject<const Lease>(items[i], "donated").handle());
-    if (leases.back() == nullptr) Raise("FailedPrecondition", "donated: a lease that was given up");
+    if (leases.back() == nullptr)
+      Raise("FailedPrecondition",
+            "donated: a lease was released or "
+            "used up before");
   }
   return leases;
 }
@@ -275,7 +278,7 @@ std::unique_ptr<Binding> Bind(const nb::object& self, const nb::object& tensors)
   std::vector<Array> arrays(items.size());
   std::vector<const DLTensor*> pointers;
   for (size_t i = 0; i < items.size(); ++i) {
-    arrays[i].Read(items[i], "static", i, 0);
+    arrays[i].Read(items[i], "static", i, 0, program.of().device());
     pointers.push_back(&arrays[i].tensor());
   }
   const SessionCall session(program.of());
@@ -304,7 +307,7 @@ std::vector<int64_t> RowsOf(const std::vector<std::vector<int64_t>>& buckets) {
   std::vector<int64_t> rows;
   for (const std::vector<int64_t>& bucket : buckets) {
     if (bucket.size() != buckets.front().size())
-      Raise("InvalidArgument", "buckets: each has as many extents as the program has symbols");
+      Raise("InvalidArgument", "buckets: give each bucket one extent per symbol of the program");
     rows.insert(rows.end(), bucket.begin(), bucket.end());
   }
   return rows;
@@ -416,8 +419,9 @@ void BindPrograms(nb::module_& module) {
            "Binds the static inputs, in spec order, then the static outputs. They stay where\n"
            "they are until the binding ends.")
       .def("unbind", &Unbind, nb::arg("binding"),
-           "Ends a binding: drops the graphs that nobody else can use. Waits.")
-      .def("reset", &CallC<&coppice_reset>, "Forgets what was recorded and learned of it.")
+           "Ends a binding: drops the graphs that no other binding can use. Waits.")
+      .def("reset", &CallC<&coppice_reset>,
+           "Forgets everything that was recorded and learned about it.")
       .def("unregister", &CallC<&coppice_unregister>, "Ends the program. Waits.")
       .def("warm", &Warm, nb::arg("buckets"), nb::arg("binding").none() = nb::none(),
            nb::arg("scalars") = nb::make_tuple(), nb::arg("scratch").none() = nb::none(),
@@ -425,29 +429,31 @@ void BindPrograms(nb::module_& module) {
            "Records buckets ahead of traffic: a list of padded extents each. progress(done,\n"
            "total) is called after each.")
       .def("plan", &Plan, nb::arg("buckets"), nb::arg("scalars") = nb::make_tuple(),
-           "Plans buckets of a package's program without mapping or running anything: of each\n"
+           "Plans buckets of a package's program without mapping or running anything: for each,\n"
            "plan_height and live_bytes, in bytes, and plan_method.");
   program
       .def("__call__", &Call, nb::arg("inputs"), nb::arg("binding").none() = nb::none(),
            nb::arg("stream") = 0,
-           "As run, but returns the output, or a tuple of several, each of which keeps the lease.")
+           "Like run, but returns the output, or a tuple of several, each of which keeps the\n"
+           "lease.")
       .def("_time_runs", &TimeRuns, nb::arg("inputs"), nb::arg("count"),
-           "Nanoseconds per call of as many calls from C: what coppice.bench compares with.");
+           "Nanoseconds per call of the same number of calls from C, for coppice.bench.");
   BindCall<&Run<&coppice_run>>(
       program, "run",
       "Runs the program on `stream` (0: the device's own) and returns a Lease.\n\n"
-      "`inputs`: the copied ones in spec order, at real sizes: outputs of earlier calls,\n"
-      "which are read where they lie, or tensors of any library with __dlpack__ or\n"
-      "__cuda_array_interface__; on the emulator those of the CPU are copied to it.\n"
-      "`scalars`: all, in spec order; `extents`: of the symbols that are given;\n"
-      "`output_mode`: \"borrow\", \"copy_out\", or \"write_into\" with one of `targets` per\n"
-      "output; `donated`: leases that the call may use up; `poison`: \"nan\", \"pattern\" or\n"
-      "\"noise\" in the padding, for tests; `counts`: of each symbol that is counted where the\n"
-      "device finds its extent, such as Output.count, or None: the host's counts.");
+      "`inputs`: the copied inputs in spec order, at real sizes. They are outputs of\n"
+      "earlier calls, which are read in place, or tensors of any library with __dlpack__ or\n"
+      "__cuda_array_interface__; on the emulator, CPU tensors are copied to it. `scalars`:\n"
+      "all, in spec order. `extents`: of the symbols that are given. `output_mode`:\n"
+      "a word of OutputMode, \"write_into\" with one of `targets` per output. `donated`:\n"
+      "leases that the call may use up. `poison`: \"nan\", \"pattern\" or \"noise\" in the\n"
+      "padding, for tests. `counts`: for each symbol that is counted, where the device\n"
+      "finds its extent, such as Output.count; None: the host's count is used.");
   BindCall<&Run<&coppice_include>>(
       program, "include",
-      "As run, but adds the program to the capture of `stream`, as a child graph; the bucket must\n"
-      "be warm. The Lease is of the outputs that every launch of the caller's graph writes.");
+      "Like run, but adds the program to the capture of `stream`, as a child graph; the\n"
+      "bucket must be warm. The Lease is for the outputs, which every launch of the\n"
+      "caller's graph writes.");
   BindCall<&Explain>(program, "explain", "What `run` would do with this call, in words.");
 }
 

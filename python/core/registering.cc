@@ -12,6 +12,7 @@
 
 #include "python/core/arrays.h"
 #include "python/core/callbacks.h"
+#include "python/core/described/session_fields.h"
 #include "python/core/given.h"
 #include "python/core/methods.h"
 #include "python/core/session.h"
@@ -68,6 +69,7 @@ std::unique_ptr<Program> RegisterPackage(const nb::object& self,
                                          const std::string& name,
                                          const nb::object& as,
                                          const nb::object& variant,
+                                         const std::string& exact,
                                          const nb::dict& policies,
                                          const nb::dict& claims,
                                          const nb::dict& constants,
@@ -81,6 +83,7 @@ std::unique_ptr<Program> RegisterPackage(const nb::object& self,
   options.struct_size = sizeof options;
   if (!as.is_none()) options.name = text(as);
   if (!variant.is_none()) options.variant = text(variant);
+  options.exact = NumberOf(exact, kExactReplays, "exact");
 
   std::vector<coppice_policy> read_policies;
   std::vector<coppice_joint_policy> read_joint;
@@ -101,7 +104,7 @@ std::unique_ptr<Program> RegisterPackage(const nb::object& self,
   std::vector<coppice_named_tensor> read_constants;
   for (const auto& [constant, tensor] : constants) {
     Array& array = arrays[read_constants.size()];
-    array.Read(tensor, "constant", read_constants.size(), 0);
+    array.Read(tensor, "constant", read_constants.size(), 0, session.device());
     read_constants.push_back({.struct_size = sizeof(coppice_named_tensor),
                               .reserved = 0,
                               .name = text(constant),
@@ -166,13 +169,15 @@ void BindRegistering() {
   AddMethod<Session>(
       "register_package", &RegisterPackage, nb::arg("package"), nb::arg("program") = "main",
       nb::kw_only(), nb::arg("name").none() = nb::none(), nb::arg("variant").none() = nb::none(),
-      nb::arg("policies") = nb::dict(), nb::arg("claims") = nb::dict(),
+      nb::arg("exact") = "never", nb::arg("policies") = nb::dict(), nb::arg("claims") = nb::dict(),
       nb::arg("constants") = nb::dict(), nb::arg("functions") = nb::dict(),
-      "Adds a program of a package. `policies`: {symbol: ladder or (ladder, maximum)}, or\n"
-      "of two symbols {(symbol, symbol): pairs or (ladders, (maximum, maximum))}; `claims`:\n"
-      "{symbol: (padding, absolute, relative)}; `constants`: {name: tensor}, which stay\n"
-      "where they are as long as the session; `functions`: {name: fn} of `call` steps,\n"
-      "fn(inputs, outputs, options, stream), or {name: (\"launches\" or \"on_host\", fn)}.");
+      "Adds a program of a package. `exact`: whether replays compute at the sizes of their\n"
+      "call: \"never\", \"auto\" (if the call before it had the same sizes) or \"always\".\n"
+      "`policies`: {symbol: ladder or (ladder, maximum)}, or for two symbols {(symbol,\n"
+      "symbol): pairs or (ladders, (maximum, maximum))}. `claims`: {symbol: (padding,\n"
+      "absolute, relative)}. `constants`: {name: tensor}, which stay at their address as\n"
+      "long as the session exists. `functions`: {name: fn} of `call` steps, fn(inputs,\n"
+      "outputs, options, stream), or {name: (\"launches\" or \"on_host\", fn)}.");
   AddMethod<Session>(
       "register_callable", &RegisterCallable, nb::arg("spec"), nb::arg("fn"),
       "Adds a callable fn(context) that launches on context.stream. Sequences of the\n"
@@ -180,7 +185,7 @@ void BindRegistering() {
       "\"length\": symbol or None, \"lengths\": input, \"by\": \"lengths\" or\n"
       "\"offsets\"}]}, whose name is a tensor's first size.");
   AddMethod<Session>("find", &Find, nb::arg("name"), nb::arg("variant") = "",
-                     "The program that is registered by that name and variant, or None.");
+                     "The program that is registered with that name and variant, or None.");
 }
 
 }  // namespace coppice::python

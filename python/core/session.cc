@@ -167,7 +167,6 @@ Session::Session(nb::object device, const nb::dict& given) : device_(std::move(d
   if (callbacks.contains("now_ns")) read.now_ns = &NowNs;
   if (read.trace_path != nullptr && *read.trace_path != '\0')
     nb::module_::import_("coppice.devices").attr("close_at_exit")(hold_);
-  this->device().MakeCurrent();
   Check(Unlocked([&] {
     return coppice_session_create(this->device().handle(), &read, &HoldOf(hold_).handle);
   }));
@@ -193,7 +192,6 @@ Loan::Loan(nb::object session, int32_t lane) : session_(std::move(session)) {
 
 void Loan::Return(uintptr_t stream) {
   const Device& device = nb::cast<const Session&>(session_).device();
-  device.MakeCurrent();
   void* const on = reinterpret_cast<void*>(device.OrOwn(stream));
   Check(Unlocked([&] { return coppice_loan_return(handle_, on); }));
   returned_ = true;
@@ -220,7 +218,7 @@ coppice_status Session::Vote(void* user, coppice_vote* vote) {
     const nb::tuple parts = GivenParts(agreed, "vote", "(bucket, kind, unanimous)", 3);
     const auto extents = Given<std::vector<int64_t>>(parts[0], "vote: bucket");
     if (static_cast<int32_t>(extents.size()) != vote->bucket_count)
-      Raise("InvalidArgument", "vote: another number of extents than it was given");
+      Raise("InvalidArgument", "vote: it returned another number of extents than it was given");
     std::copy(extents.begin(), extents.end(), vote->bucket);
     vote->kind = NumberOf(Given<std::string>(parts[1], "vote: kind"), kRunKinds, "vote: kind");
     vote->unanimous = Given<bool>(parts[2], "vote: unanimous") ? 1 : 0;
@@ -251,8 +249,8 @@ namespace {
 void BindChains(nb::module_& module) {
   nb::class_<Chain>(
       module, "Chain",
-      "Within `with`, calls on the lane build on each other: each leaves the leased outputs\n"
-      "of those before it alone.")
+      "Inside `with`, calls on the lane build on each other: none writes over the leased\n"
+      "outputs of earlier ones.")
       .def("__enter__",
            [](const nb::object& self) {
              nb::cast<Chain&>(self).Begin();
@@ -264,11 +262,11 @@ void BindChains(nb::module_& module) {
 void BindLoans(nb::module_& module) {
   nb::class_<Loan>(
       module, "Loan",
-      "The idle memory of a lane of a session, whose calls are refused until the loan ends: at\n"
-      "the end of `with`, in the order of the device's own stream, by give_back, or with this\n"
-      "object, when what was done with the memory must have run.")
+      "The idle memory of a lane of a session. Calls of the lane are refused until the loan\n"
+      "ends: at the end of `with` (in the order of the device's own stream), by give_back,\n"
+      "or when this object is destroyed; all work on the memory must have run by then.")
       .def_prop_ro("data", &Loan::data, "Its address; its contents are undefined.")
-      .def_prop_ro("bytes", &Loan::bytes, "How many bytes there are.")
+      .def_prop_ro("bytes", &Loan::bytes, "Its size in bytes.")
       .def("give_back", &Loan::Return, nb::arg("stream") = 0,
            "Ends the loan; the lane's next call waits for the work queued on `stream` so far.")
       .def("__enter__", [](const nb::object& self) { return self; })
@@ -284,9 +282,9 @@ void BindMemory(nb::class_<Session>& session) {
       .def("suspend", &Suspend, nb::arg("constants") = "save", nb::kw_only(),
            nb::arg("refuse_leases") = false, nb::arg("drop_graphs") = false,
            "Gives the session's memory back. `constants`: \"save\", \"keep\" or \"reload\".")
-      .def("resume", &Call<&coppice_resume>, "Takes it again.")
+      .def("resume", &Call<&coppice_resume>, "Takes the memory again.")
       .def("set_external_bytes", &Call<&coppice_set_external_bytes, int64_t>, nb::arg("bytes"),
-           "Bytes that the application holds itself, for the budget.")
+           "Sets the bytes that the application holds itself, for the budget.")
       .def(
           "lend",
           [](const nb::object& self, int32_t lane) { return std::make_unique<Loan>(self, lane); },
@@ -298,23 +296,23 @@ void BindMemory(nb::class_<Session>& session) {
            "FailedPrecondition while outputs there are leased.")
       .def("stats", &AskFigures<coppice_session_stats, &coppice_stats>,
            nb::sig("def stats(self) -> coppice.figures.SessionStats"),
-           "Counts of calls, by how they ran and why, and of what became of graphs and inputs.")
+           "Counts of calls, by how they ran and why, and of events of graphs and inputs.")
       .def("memory", &AskFigures<coppice_memory_usage, &coppice_memory>,
            nb::sig("def memory(self) -> coppice.figures.MemoryUsage"),
            "Bytes by what they are used for, and the height of the pool.")
       .def("buckets", &BucketsOf,
-           "Of each bucket: program, variant, bucket, lane, recorded, plan_height, live_bytes,\n"
-           "serial, graph_nodes, record_ns, replays.")
+           "For each bucket: program, variant, bucket, lane, recorded, plan_height, live_bytes,\n"
+           "serial, graph_nodes, family, record_ns, replays.")
       .def("metrics_text", &MetricsText, nb::arg("format") = "prometheus",
            "All figures as a page for Prometheus. `format`: \"prometheus\" or \"openmetrics\".")
       .def("save_profile", &CallWithText<&coppice_save_profile>, nb::arg("path"),
            "Writes which buckets traffic used, for load_profile.")
       .def("load_profile", &LoadProfile, nb::arg("path"), nb::kw_only(),
            nb::arg("bindings") = nb::list(), nb::arg("graphs_max") = 0, nb::arg("bytes_max") = 0,
-           "Records what a profile tells of, the most useful first. Returns how many buckets\n"
-           "were recorded, were there, and were left out.")
+           "Records the buckets of a profile, the most useful first. Returns how many were\n"
+           "recorded, were recorded already, and were left out.")
       .def("dump", &Dump, nb::arg("lane"), nb::arg("number"),
-           "A recording as `buckets` tells of it, in Graphviz's DOT; needs keep_drawings.")
+           "A recording that `buckets` lists, in Graphviz's DOT; needs keep_drawings.")
       .def("mark", &CallWithText<&coppice_mark>, nb::arg("name"), "Puts a mark into the trace.")
       .def("note_request", &NoteRequest, nb::arg("id"), nb::kw_only(), nb::arg("first_token_ns"),
            nb::arg("last_token_ns"), nb::arg("input_tokens"), nb::arg("output_tokens"),
@@ -346,7 +344,7 @@ void BindSessions(nb::module_& module) {
       [](const std::string& format) {
         return coppice_metrics_content_type(NumberOf(format, kMetricsFormats, "format"));
       },
-      nb::arg("format"), "What a Content-Type says of a page of metrics.");
+      nb::arg("format"), "The Content-Type of a page of metrics.");
   BindChains(module);
   BindLoans(module);
   nb::class_<Session> session(
@@ -366,8 +364,8 @@ void BindSessions(nb::module_& module) {
           [](const nb::object& self, int32_t lane) { return std::make_unique<Chain>(self, lane); },
           nb::arg("lane") = 0, "A scope of calls that build on each other.")
       .def("close", &Session::Close,
-           "Waits for the work in flight and gives everything back; while another call of it is\n"
-           "under way, on any thread, that call does so when it ends.")
+           "Waits for the work in flight and gives everything back. If another call of the\n"
+           "session is under way, on any thread, that call does so when it ends.")
       .def("__enter__", [](const nb::object& self) { return self; })
       .def("__exit__", [](Session& self, const nb::args&) { self.Close(); })
       .def_prop_ro("closed", &Session::closed, "Whether close() was called.")

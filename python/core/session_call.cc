@@ -20,7 +20,6 @@ void SessionHold::EndIfUnused() noexcept {
 
 SessionCall::SessionCall(const Session& session) : hold_(session.hold()) {
   if (session.closed()) Raise("FailedPrecondition", "session: it is closed");
-  session.device().MakeCurrent();
   ++HoldOf(hold_).calls;
 }
 

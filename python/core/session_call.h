@@ -38,7 +38,7 @@ inline SessionHold& HoldOf(nb::handle hold) {
 // A call of a session, or of a lease of it.
 class SessionCall {
  public:
-  // Makes the device current. Raises FailedPrecondition once the session is closed.
+  // Raises FailedPrecondition once the session is closed.
   explicit SessionCall(const Session& session);
   explicit SessionCall(nb::object hold);
   SessionCall(const SessionCall&) = delete;

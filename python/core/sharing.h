@@ -25,9 +25,9 @@ void Share() {
       "__reduce_ex__",
       [](const nb::object& self, int /*protocol*/) -> nb::object {
         const std::string text = NameOfType(self) +
-                                 ": it is of a device of this process, and can neither be pickled "
-                                 "nor copied deeply; copy.copy() shares it, and numpy() of a "
-                                 "tensor is a copy";
+                                 ": it belongs to a device of this process, and cannot be pickled "
+                                 "or deep-copied; copy.copy() shares it, and numpy() of a tensor "
+                                 "is a copy";
         PyErr_SetString(PyExc_TypeError, text.c_str());
         RaisePending();
       },

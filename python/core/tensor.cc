@@ -244,13 +244,17 @@ DLTensor Tensor::View() const {
 
 void Tensor::CopyFrom(nb::handle array, uintptr_t stream) {
   Array read;
-  read.Read(array, "array", 0, 0);
+  read.Read(array, "array", 0, 0, device());
   if (!read.on_host()) Raise("InvalidArgument", "array: not on the CPU; copy it there first");
   const Layout given = Layout::Of(read.tensor());
   if (given.shape != layout_.shape || NameOf(given.dtype) != NameOf(layout_.dtype))
-    Raise("InvalidArgument", "array: other sizes or another type than the tensor that it goes to");
+    Raise("InvalidArgument",
+          "array: its sizes or its type differ from those of the tensor that it "
+          "is copied to");
   if (given.strides != layout_.strides && (!IsDense(read.tensor()) || !IsDense(View())))
-    Raise("InvalidArgument", "array: other strides than the tensor that it goes to");
+    Raise("InvalidArgument",
+          "array: its strides differ from those of the tensor that it is copied "
+          "to");
   device().CopyToDevice(
       address_, static_cast<const std::byte*>(read.tensor().data) + read.tensor().byte_offset,
       layout_.SpanBytes(), stream);
@@ -285,9 +289,9 @@ nb::object AsArray(const nb::object& self, const nb::object& dtype, const nb::ob
 
 void RaiseNoValue(const nb::object& self, const char* what) {
   const std::string text = NameOfType(self) + ": " + what +
-                           " of it is nothing that the host knows: its values are the device's. In "
-                           "a wrapped callable give what the host decides by as a number, or "
-                           "launch a kernel that decides; elsewhere copy it: numpy()";
+                           " needs its values, which are on the device. In a wrapped callable, "
+                           "pass the value that the host needs as a number, or launch a kernel "
+                           "that decides; elsewhere copy it with numpy()";
   PyErr_SetString(PyExc_TypeError, text.c_str());
   RaisePending();
 }
@@ -295,7 +299,7 @@ void RaiseNoValue(const nb::object& self, const char* what) {
 void BindTensors(nb::module_& module) {
   nb::class_<HostTensor> host(
       module, "HostTensor",
-      "Memory of the host, which consumers of DLPack alias: torch.from_dlpack(t),\n"
+      "Memory of the host. Consumers of DLPack share it: torch.from_dlpack(t),\n"
       "numpy.from_dlpack(t).");
   BindLayout(host);
   BindNoValues(host);
@@ -308,8 +312,8 @@ void BindTensors(nb::module_& module) {
 
   nb::class_<Tensor> tensor(
       module, "Tensor",
-      "Memory of a device, with a type, sizes and strides. On CUDA other libraries take it\n"
-      "in place by DLPack; of the emulator's memory they get a copy on the CPU.");
+      "Memory of a device, with a type, sizes and strides. On CUDA, other libraries use it\n"
+      "in place through DLPack; from the emulator they get a copy on the CPU.");
   BindLayout(tensor);
   BindNumpy(tensor);
   BindNoValues(tensor);
@@ -319,7 +323,7 @@ void BindTensors(nb::module_& module) {
            "Writes all of it from a CPU tensor of the same sizes and type, in the order of the\n"
            "stream (0: the device's own). Waits for the stream.")
       .def("to_host", &Tensor::ToHost, nb::arg("stream") = 0,
-           "A copy on the host, behind the work of the stream. Waits for the stream.")
+           "A copy on the host, after the work of the stream. Waits for the stream.")
       .def("__dlpack__", &ExportTensor, nb::kw_only(), nb::arg("stream").none() = nb::none(),
            nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
            nb::arg("copy").none() = nb::none())

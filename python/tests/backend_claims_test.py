@@ -257,7 +257,7 @@ class BackendClaimsTest(unittest.TestCase):
 
     def test_fills_and_written_tensors_that_are_none_are_told(self):
         for options, pattern in (
-                ({"fills": {"slots": 3}}, "fills is what padding holds, of which there is none"),
+                ({"fills": {"slots": 3}}, "fills says what padding holds, but nothing is padded"),
                 ({"claim": "any", "fills": {"slots": "ones"}}, "fills of slots is 'ones'"),
                 ({"claim": "any", "fills": {"slots:0": 1}}, "names 'slots:0', a size; .*'slots'"),
                 ({"claim": "any", "fills": 3}, "fills is 3, not a dict"),
@@ -290,7 +290,7 @@ class BackendClaimsTest(unittest.TestCase):
                     self.assertTrue(torch.equal(after, torch.get_rng_state()))
                 (report,) = coppice.torch.report(compiled)
                 if report.lifted:
-                    self.assertRegex(report.unpadded["x:0"], "draws as many .*fallback_random")
+                    self.assertRegex(report.unpadded["x:0"], "draws a number of .*fallback_random")
 
     def test_gradients_of_padded_random_numbers_are_of_those_that_were_drawn(self):
         def noisy(x):
@@ -338,7 +338,7 @@ class BackendClaimsTest(unittest.TestCase):
 
     @staticmethod
     def inputs_in_place():
-        known = shared.sessions.get("emulator")
+        known = shared.sessions.get(coppice.device("emulator"))
         return known.session.stats()["inputs_in_place"] if known else 0
 
     def test_weights_and_buffers_are_read_as_they_are(self):

@@ -29,6 +29,7 @@ try:
     from torch.utils._sympy.functions import (CeilToInt, FloatTrueDiv, FloorDiv, FloorToInt,
                                               IntTrueDiv, Mod, PythonMod, ToFloat, TruncToInt)
 
+    import attention_kernels
     import coppice.torch
     from coppice.export import inductor
     from coppice.export.expressions import text_of
@@ -86,6 +87,40 @@ class BackendLiftsTest(unittest.TestCase):
                     torch.arange(0, n, 0.1), torch.arange(n, 0.5, -0.3))
 
         self.check(steps, *[(torch.randn(n),) for n in (3, 5, 8)])
+
+    def test_attention_whose_results_are_sizes_too(self):
+        """As PyTorch's kernels for GPUs give them back; their backward passes take them."""
+        aten = torch.ops.aten
+
+        def flash(query, key, value):
+            made, *_ = aten._scaled_dot_product_flash_attention(query * 2, key, value, 0.0, True)
+            return made + 1
+
+        def cudnn(query, key, value):
+            made, *_ = aten._scaled_dot_product_cudnn_attention(query * 2, key, value, None, True)
+            return made + 1
+
+        def drawn(length, other, **options):
+            return [torch.randn(2, 4, n, 16, dtype=torch.bfloat16, **options)
+                    for n in (length, other, other)]
+
+        with attention_kernels.installed():
+            for attend in (flash, cudnn):
+                with self.subTest(attend.__name__):
+                    torch._dynamo.reset()
+                    calls = [drawn(*sizes) for sizes in ((8, 24), (16, 24), (8, 40))]
+                    self.check(attend, *calls, with_calls=True)
+                    compiled = self.compiled(attend)
+                    for sizes in ((8, 24), (16, 40)):
+                        given = drawn(*sizes, requires_grad=True)
+                        got, right = compiled(*given), attend(*given)
+                        self.compare(got, right)
+                        weight = torch.randn_like(right)
+                        self.compare(*(torch.autograd.grad(one, given, weight)
+                                       for one in (got, right)))
+                    reports = coppice.torch.report(compiled)
+                    self.assertEqual({("forward", True, 0), ("backward", True, 0)}, {
+                        (one.kind, one.lifted, one.refused) for one in reports})
 
     def test_searches_find_nans_where_eager_pytorch_does(self):
         def search(x, bounds):

@@ -12,12 +12,14 @@ import subprocess
 import sys
 import textwrap
 import unittest
+from unittest import mock
 
 try:
     import torch
 
     import coppice
     import coppice.torch
+    from coppice.torch import compiler
 except ImportError as error:
     raise unittest.SkipTest(f"needs PyTorch and the extension: {error}") from error
 
@@ -54,6 +56,26 @@ def scattered(x, index, cache):
     made = torch.zeros(4)
     made[index] = x
     return made
+
+
+class OrderTest(unittest.TestCase):
+    def test_operators_that_pytorch_runs_come_one_after_another(self):
+        """They share what PyTorch keeps for a stream, though none reads what another writes."""
+        def roots(x, y):
+            return positive_root(x + 1), positive_root(y + 2), torch.mm(x, x)
+
+        lower, lowered = compiler.lower, []
+        with mock.patch.object(compiler, "lower", lambda *arguments: lowered.append(
+                lower(*arguments)) or lowered[-1]):
+            found = compiled(roots)(torch.ones(4, 4), torch.ones(5))
+        torch.testing.assert_close(found, roots(torch.ones(4, 4), torch.ones(5)))
+        (one,) = lowered
+        orders = [[output["buffer"] for output in step["outputs"]][1:]
+                  for step in one.program["steps"] if step["op"] == "call"
+                  and step["function"] != "gemm"]
+        self.assertEqual(2, len(orders))
+        self.assertEqual(orders[0], orders[1])
+        self.assertEqual(1, len(orders[0]))
 
 
 class OperatorErrorTest(unittest.TestCase):

@@ -37,8 +37,13 @@ def places(tensors):
     for index, tensor in enumerate(tensors):
         for other in range(index):
             if tensors[other].untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
-                found[other, index] = tensor.data_ptr() - tensors[other].data_ptr()
+                found[other, index] = begin(tensor) - begin(tensors[other])
     return found
+
+
+def begin(tensor):
+    """The byte of its storage at which a tensor begins; of an empty one, too."""
+    return tensor.storage_offset() * tensor.element_size()
 
 
 @unittest.skipIf(torch is None, "torch or coppice is not installed")
@@ -270,6 +275,100 @@ class OtherTypeTest(BackendTest):
                 torch._dynamo.reset()
                 self.compare(lambda x: operator((x * 2).view(torch.int32)), rows,
                              calls=[f"aten.{name}"])
+
+
+    WRITTEN = {
+        "all of it": lambda bits: bits.mul_(2),
+        "rows": lambda bits: bits[1:].add_(1),
+        "columns": lambda bits: bits.mT[2:].zero_(),
+        "one row of some": lambda bits: bits[1:].select(0, -1).fill_(3),
+        "bytes": lambda bits: bits.view(torch.uint8)[:, 1:3].fill_(7),
+        "halves": lambda bits: bits.view(torch.float16)[1:].mul_(2),
+        "pairs": lambda bits: bits.view(torch.int64)[1:].add_(1),
+        "its own type again": lambda bits: bits.view(torch.float32)[1:].mul_(2),
+        "by an index": lambda bits: bits.__setitem__(torch.tensor([2, 0]), 1),
+        "by a mask": lambda bits: bits.masked_fill_(bits > 0, 1),
+        "the other way round": lambda bits: bits[1:].copy_(bits[1:].flip(0)),
+    }
+
+    def test_what_is_written_as_another_type_is_written(self):
+        sources = {"computed": lambda x: x * 2, "an argument": lambda x: x}
+        others = {"of a library's operator": lambda x: x.sort(dim=1, stable=True)[0],
+                  "rows of what is computed": lambda x: (x + 1)[1:]}
+        for name, write in self.WRITTEN.items():
+            more = others if name in ("rows", "bytes") else {}
+            for kind, source in {**sources, **more}.items():
+                def fn(x):
+                    values = source(x)
+                    bits = values.view(torch.int32)
+                    write(bits)
+                    return values, bits, values + 1
+
+                with self.subTest(f"{name}, {kind}"):
+                    torch._dynamo.reset()
+                    self.compare(fn, rows, calls=["aten.sort.stable"] if "library" in kind else [])
+
+    def test_products_are_of_the_bits_of_another_type(self):
+        def drawn(*shape):
+            bits = torch.randint(16, shape, generator=torch.Generator().manual_seed(1))
+            return bits.double().view(torch.int64)
+
+        products = {
+            "linear": lambda x, floats: F.linear(floats(x.max(1)[1].t()), floats(x.max(1)[1].t())),
+            "mm": lambda x, floats: floats(x[0].flip(0)) @ floats(x[1].flip(0)).mT,
+            "bmm": lambda x, floats: floats(x.flip(0)) @ floats(x.roll(1, 0)).mT,
+            "addmm": lambda x, floats: torch.addmm(
+                floats(x[0, 0].flip(0))[:3], floats(x[1].flip(0)), floats(x[0].roll(1, 0)).mT),
+        }
+        for name, product in products.items():
+            with self.subTest(name):
+                torch._dynamo.reset()
+                self.compare(lambda x: product(x, lambda bits: bits.view(torch.float64)),
+                             lambda size: (drawn(size, 3, 4),))
+
+
+class WrittenTest(BackendTest):
+    """What is written over is read before, whatever lies between."""
+
+    CASES = {
+        "turned, as views": lambda x: x[1:].copy_(x[1:].t().flip(1).t()),
+        "computed, as a view": lambda x: x[1:].copy_((x[1:].t() * 2).flip(1).t()),
+        "as another type": lambda x: x.view(torch.int32).copy_(x.flip(0).view(torch.int32)),
+        "transposed": lambda x: x[:4, :4].copy_(x[:4, :4].t().clone()),
+        "transposed and computed": lambda x: x[:4, :4].copy_((x[:4, :4].t() + 1).contiguous()),
+        "added to its transpose": lambda x: x[:4, :4].add_(x[:4, :4].t().clone()),
+        "of columns": lambda x: x[:, :4].copy_(torch.cat([x[:, 3:5], x[:, :2]], 1)),
+        "two that change places": lambda x: (lambda a, b, c: (a.copy_(b), b.copy_(c)))(
+            x[:, :3], x[:, 3:], x[:, :3].clone()),
+    }
+
+    def test_what_is_written_over_is_read_before(self):
+        for name, write in self.CASES.items():
+            for kind, source in {"argument": lambda x: x, "computed": lambda x: x + 1}.items():
+                def fn(x):
+                    values = source(x)
+                    write(values)
+                    return values, values * 2
+
+                with self.subTest(f"{name}, {kind}"):
+                    torch._dynamo.reset()
+                    self.compare(fn, rows)
+
+
+class EmptyTest(BackendTest):
+    CASES = {
+        "no rows": lambda x: (x[:0], x * 2),
+        "no rows, written": lambda x: (lambda a: (a[:, -1].copy_(a[:, 0]), a, x + 1)[1:])(x[:0]),
+        "no rows, flat": lambda x: (lambda a: (a.mul_(2), a.flatten(), x + 1)[1:])(x[:0]),
+        "half of none": lambda x: (lambda a: (a[:, -1].copy_(a[:, 0]), a.flatten(0, 1), x + 1)[1:])(
+            x[:0][0:]),
+    }
+
+    def test_an_argument_of_which_nothing_is_left(self):
+        for name, fn in self.CASES.items():
+            with self.subTest(name):
+                torch._dynamo.reset()
+                self.compare(fn, rows)
 
 
 class OtherDeviceTest(BackendTest):

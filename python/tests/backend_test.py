@@ -376,7 +376,7 @@ class BackendTest(unittest.TestCase):
 
     @staticmethod
     def inputs_in_place():
-        known = shared.sessions.get("emulator")
+        known = shared.sessions.get(coppice.device("emulator"))
         return known.session.stats()["inputs_in_place"] if known else 0
 
     def test_gradients_with_batch_norm(self):
@@ -554,11 +554,28 @@ class BackendTest(unittest.TestCase):
         (one,) = coppice.torch.report(compiled)
         self.assertEqual({(5,), (6,)}, self.buckets_of(one))
 
+    def test_replays_at_exact_sizes_share_an_executable(self):
+        """Whether sizes are padded to buckets, or are buckets by themselves."""
+        for options in ({"policy": {"args[0]:0": ("pow2", 64)}, "claim": "any"}, {}):
+            torch._dynamo.reset()
+            module = mlp().eval()
+            before = coppice.session().stats()["exact_replays"]
+            compiled = self.check(module, *[(torch.randn(n, 16),) for n in (30, 17, 9, 30, 5)],
+                                  exact="always", **options)
+            (one,) = coppice.torch.report(compiled)
+            graphs = self.graphs_of(one)
+            self.assertGreaterEqual(len(graphs), 3)
+            self.assertEqual(1, len({graph["family"] for graph in graphs} - {0}))
+            self.assertEqual(10, coppice.session().stats()["exact_replays"] - before)
+
     @staticmethod
-    def buckets_of(report):
-        return {tuple(bucket["bucket"])
-                for bucket in shared.sessions["emulator"].session.buckets()
-                if bucket["program"] == report.program}
+    def graphs_of(report):
+        return [bucket
+                for bucket in shared.sessions[coppice.device("emulator")].session.buckets()
+                if bucket["program"] == report.program]
+
+    def buckets_of(self, report):
+        return {tuple(bucket["bucket"]) for bucket in self.graphs_of(report)}
 
     # Fallbacks and errors.
 
@@ -615,6 +632,7 @@ class BackendTest(unittest.TestCase):
         for options, pattern in (
                 ({"devices": "cuda"}, "no option is called devices.*device"),
                 ({"device": "tpu"}, "device is 'tpu'"), ({"strict": 1}, "strict is 1"),
+                ({"exact": True}, "exact is True, not one of never, auto, always"),
                 ({"policy": "pow2"}, "a policy of all sizes pads nothing without a claim"),
                 ({"policy": {"x:0": 3}, "claim": "any"}, "policy of x:0: 3 is no policy"),
                 ({"claim": {"x:0": "some"}}, "claim of x:0: 'some' is no claim"),
@@ -665,7 +683,7 @@ class BackendTest(unittest.TestCase):
             del compiled, module
             torch._dynamo.reset()
             gc.collect()
-            session = shared.sessions["emulator"]
+            session = shared.sessions[coppice.device("emulator")]
             with session.lock:
                 session.bury()
             memory = session.session.memory()

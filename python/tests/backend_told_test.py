@@ -145,7 +145,7 @@ class BackendToldTest(unittest.TestCase):
     def test_no_poison_is_without_padding(self):
         for options, pattern in (
                 ({"poison": "acid", "policy": "pow2", "claim": "any"}, "poison is 'acid', not one"),
-                ({"poison": "nan"}, "of which there is none without a claim")):
+                ({"poison": "nan"}, "nothing is padded without a claim")):
             with self.assertRaisesRegex(ValueError, pattern):
                 parse(options)
 
@@ -311,7 +311,7 @@ class BackendToldTest(unittest.TestCase):
         compiled = self.compiled(lambda x, y: x + y, policy={("x:0", "y:0"): "8x8"}, claim="any")
         with self.assertLogs("coppice", "WARNING") as logged, torch.no_grad():
             compiled(torch.randn(3), torch.randn(3))
-        self.assertIn("x:0 and y:0 are one size", logged.output[0])
+        self.assertIn("x:0 and y:0 are always equal", logged.output[0])
 
     def test_policies_of_two_that_are_none_are_told(self):
         pair, good = ("x:0", "x:1"), "1x8"

@@ -142,7 +142,7 @@ class ClaimsTest(WrapCase):
                 self.assertEqual({"*": claim_of(word, "")}, parse({"claim": word}).claim)
         with self.assertRaisesRegex(ValueError, "pads nothing without a claim"):
             parse({"claim": "exact", "policy": "pow2"})
-        with self.assertRaisesRegex(ValueError, "none without a claim"):
+        with self.assertRaisesRegex(ValueError, "nothing is padded without a claim"):
             parse({"claim": "exact", "poison": "nan"})
         compiled = torch.compile(torch.nn.ReLU(), backend="coppice", dynamic=True,
                                  options={"claim": "row_independent", "policy": [16]})

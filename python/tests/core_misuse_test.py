@@ -179,7 +179,8 @@ class CoreMisuseTest(unittest.TestCase):
         def function(_inputs, _outputs, _options, _stream):
             pass
 
-        for options in ({"policies": {"nothing": 3}}, {"program": "nothing"}):
+        for options in ({"policies": {"nothing": 3}}, {"program": "nothing"},
+                        {"exact": "often"}):
             before = sys.getrefcount(function)
             with self.assertRaises((coppice.Error, TypeError)):
                 self.session.register_package(package, functions={"nothing": function}, **options)

@@ -31,7 +31,7 @@ from torch import nn  # noqa: E402
 
 import coppice  # noqa: E402
 import coppice.torch  # noqa: E402
-import zoo_own as own  # noqa: E402
+from coppice.dashboard import own_modules as own  # noqa: E402
 from coppice.running import empty_like  # noqa: E402
 
 PLACE = "cuda" if DEVICE == "cuda" else "cpu"

@@ -18,6 +18,7 @@ import torch
 MIB = 1 << 20
 SEGMENT_BYTES = 2 * MIB
 BLOCK_BYTES = 512
+WORKSPACE_BYTES = 32 << 20
 OWN_SEGMENTS = 1 << 60  # Where the segments of PyTorch's own are, which are no memory.
 
 
@@ -56,12 +57,30 @@ class MemPool:
 
     def __init__(self, allocator=None):
         MemPool.numbers += 1
-        self.id, self.allocator, self.segments = (0, MemPool.numbers), allocator, []
-        current().pools.add(self)
+        self.id, self.allocator, self.segments = (0, MemPool.numbers), allocator or Segments(), []
+        self.cuda = current()
+        self.cuda.pools.add(self)
+        self.cuda.uses[self.id] = 1
 
     def __del__(self):
+        self.cuda.uses[self.id] -= 1
+        if self.cuda.uses[self.id]:  # PyTorch keeps its segments, and stops the process.
+            self.cuda.leaked.append(self.id)
+            return
         for segment in self.segments:
             self.allocator.free(segment["address"], segment["total_size"])
+
+
+class Segments:
+    """PyTorch's own allocator: addresses that are no memory."""
+
+    def allocate(self, size, stream):
+        fake = current()
+        fake.own_end += size
+        return fake.own_end - size
+
+    def free(self, address, size):
+        pass
 
 
 class CUDAPluggableAllocator:
@@ -130,7 +149,9 @@ class FakeCuda:
         self.device, self.driver, self.stream = device, Driver(device), device.stream
         self.pools, self.thread, self.own = weakref.WeakSet(), threading.local(), []
         self.own_end, self.generators = OWN_SEGMENTS, [Generator()]
-        self.current, self.waits = self.stream, []
+        self.current = self.stream
+        self.uses, self.leaked = {}, []  # How often each pool is in use; those that never end.
+        self.workspaces = {}  # Of cuBLAS, by streams, until somebody clears them.
 
     def empty(self, size, pool=None):
         """torch.empty: of the thread's pool, else of PyTorch's own."""
@@ -159,6 +180,12 @@ class FakeCuda:
         segment["blocks"].append(block)
         return Tensor(self, segment, block)
 
+    def multiply(self):
+        """What cuBLAS allocates for a product on the thread's stream."""
+        stream = getattr(self.thread, "stream", self.stream)
+        if stream not in self.workspaces:
+            self.workspaces[stream] = self.empty(WORKSPACE_BYTES)
+
     def snapshot(self, include_traces=True):
         return self.own + [segment for pool in self.pools for segment in pool.segments]
 
@@ -175,9 +202,13 @@ class FakeCuda:
 
     def begin_pool(self, device, pool):
         self.thread.pool = pool
+        self.uses[pool] += 1
 
     def end_pool(self, device, pool):
         self.thread.pool = None
+
+    def release_pool(self, device, pool):
+        self.uses[pool] -= 1
 
     @contextlib.contextmanager
     def capture(self, graph):
@@ -197,13 +228,10 @@ def current():
 
 
 class Stream:
-    """torch.cuda.ExternalStream; what waits for what is written down."""
+    """torch.cuda.ExternalStream."""
 
     def __init__(self, stream, device=None):
         self.cuda_stream = int(stream)
-
-    def wait_stream(self, other):
-        current().waits.append((self.cuda_stream, other.cuda_stream))
 
 
 @contextlib.contextmanager
@@ -216,6 +244,7 @@ def installed(device):
         "default_generators": fake.generators, "current_device": lambda: 0,
         "synchronize": lambda device=None: fake.device.synchronize(),
         "current_stream": lambda device=None: Stream(fake.current),
+        "default_stream": lambda device=None: Stream(0),
     }
     with contextlib.ExitStack() as stack:
         for name, value in names.items():
@@ -223,7 +252,9 @@ def installed(device):
         stack.enter_context(mock.patch.object(torch.cuda.memory, "CUDAPluggableAllocator",
                                               CUDAPluggableAllocator))
         for name, value in (("_cuda_beginAllocateCurrentThreadToPool", fake.begin_pool),
-                            ("_cuda_endAllocateToPool", fake.end_pool)):
+                            ("_cuda_endAllocateToPool", fake.end_pool),
+                            ("_cuda_releasePool", fake.release_pool),
+                            ("_cuda_clearCublasWorkspaces", fake.workspaces.clear)):
             stack.enter_context(mock.patch.object(torch._C, name, value, create=True))
         _installed.append(fake)
         try:

@@ -8,9 +8,11 @@ values, dtypes, shapes, strides, which tensors share storage, what is written, g
     fuzz.py --sum results.tsv    the shares of a run as one, which fuzz.tsv has
 
 A program has the number of its seed, so that a run can be done in shares: --out has a line for each
-SHARE programs, and a run continues behind the last line of its file. A program that fails is shrunk
-and printed as a script. Exits with 1 if one differs silently or raises, unless PyTorch's own
-compilers (aot_eager, or Inductor for the CPU) do the same.
+SHARE programs, and a run continues behind the last line of its file. Programs run one after another
+in a process of their own, forked once everything is imported; one that ends it, or never ends, is
+an error of its seed, and a new process takes the next. A program that fails is shrunk and printed
+as a script. Exits with 1 if one differs silently or raises, unless PyTorch's own compilers
+(aot_eager, or Inductor for the CPU) do the same.
 
     from, to              seeds; `sizes` of each program, twice
     right                 all calls are as eager's
@@ -24,7 +26,9 @@ compilers (aot_eager, or Inductor for the CPU) do the same.
 import argparse
 import collections
 import csv
+import gc
 import itertools
+import multiprocessing
 import pathlib
 import sys
 import time
@@ -44,6 +48,9 @@ COUNTS = ("programs", "right", "silent", "error", "peers", "graphs", "lifted", "
 COLUMNS = ("torch", "triton", "train", "sizes", "from", "to", *COUNTS, "failed")
 KEY = ("torch", "triton", "train", "sizes")
 REASONS_MAX, REASON_MAX = 12, 110
+FORK = multiprocessing.get_context("fork")
+PER_PROCESS = 250  # Programs; what PyTorch keeps of them goes with it.
+SECONDS_MAX = 3600  # Of one program, made smaller: on a busy machine too that is a hang.
 
 
 class Tally:
@@ -52,7 +59,7 @@ class Tally:
     def __init__(self):
         self.counts, self.failed, self.reasons = collections.Counter(), [], collections.Counter()
 
-    def add(self, program, outcome):
+    def add(self, seed, outcome):
         self.counts["programs"] += 1
         self.counts["right"] += outcome.kind == "right"
         self.counts["peers"] += bool(outcome.whose)
@@ -62,7 +69,7 @@ class Tally:
             self.counts[name] += getattr(outcome, name)
         if outcome.kind != "right":
             by = f"={outcome.whose}" if outcome.whose else ""
-            self.failed.append(f"{program.seed}:{'+'.join(sorted(outcome.classes()))}{by}")
+            self.failed.append(f"{seed}:{'+'.join(sorted(outcome.classes()))}{by}")
         if outcome.lifted < outcome.graphs:
             self.reasons.update(reason[-REASON_MAX:] for reason in set(outcome.reasons))
 
@@ -93,6 +100,67 @@ def test(seed, options, shrink):
         print(f"seed {seed}, made smaller{f' (as {its.whose})' if its.whose else ''}:\n"
               f"{script(small, its)}", flush=True)
     return program, outcome
+
+
+class Worker:
+    """A process in which programs run one after another. Where it ends is the program's doing that
+    ran. `test` gives the seed of a program what became of it."""
+
+    def __init__(self, test):
+        self.ours, theirs = FORK.Pipe()
+        self.process = FORK.Process(target=self.serve, args=(theirs, test), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.left = PER_PROCESS
+
+    def serve(self, theirs, test):
+        self.ours.close()
+        gc.freeze()  # What is imported stays; nobody need look at it again.
+        while True:
+            try:
+                seed = theirs.recv()
+            except EOFError:
+                return
+            theirs.send(test(seed))
+
+    def outcome(self, seed, seconds=SECONDS_MAX):
+        self.left -= 1
+        self.ours.send(seed)
+        try:
+            if self.ours.poll(seconds):
+                return self.ours.recv()
+        except (EOFError, ConnectionResetError):
+            self.process.join()
+            return self.ended(seed, f"Crash: exit code {self.process.exitcode}")
+        return self.ended(seed, f"Hang: more than {seconds} s")
+
+    def ended(self, seed, error):
+        self.process.kill()
+        self.left = 0
+        print(f"\nseed {seed}: {error}", flush=True)
+        return fuzz_run.Outcome("error", error=error)
+
+    def close(self):
+        self.ours.close()
+        self.process.join()
+
+
+class Workers:
+    """One Worker after another, each for so many programs, or until it ends."""
+
+    def __init__(self, test):
+        self.test, self.worker = test, None
+
+    def outcome(self, seed, **options):
+        if self.worker is None or not self.worker.left:
+            self.close()
+            self.worker = Worker(self.test)
+        return self.worker.outcome(seed, **options)
+
+    def close(self):
+        if self.worker is not None:
+            self.worker.close()
+            self.worker = None
 
 
 def write(path, options, first, last, tally):
@@ -133,6 +201,7 @@ def merged(lines):
 def run_all(options):
     """Runs shares until the seeds, or the time, are used up."""
     total, start = Tally(), time.monotonic()
+    workers = Workers(lambda seed: test(seed, options, options.shrink)[1])
     begin = following(options)
     end = options.end if options.end is not None else begin + options.programs - 1
     for first in range(begin, end + 1, SHARE):
@@ -141,7 +210,7 @@ def run_all(options):
             if options.time and time.monotonic() - start > options.time:
                 last = seed - 1
                 break
-            share.add(*test(seed, options, options.shrink))
+            share.add(seed, workers.outcome(seed))
         total.add_all(share)
         if share.counts["programs"] and options.out is not None:
             write(options.out, options, first, last, share)
@@ -150,6 +219,7 @@ def run_all(options):
             + f"; {time.monotonic() - start:.0f} s", flush=True)
         if last < first + SHARE - 1:
             break
+    workers.close()
     for reason, count in total.reasons.most_common(REASONS_MAX):
         print(f"{count:6} of these have graphs that are not lifted: {reason}")
     return total

@@ -10,10 +10,15 @@ COPPICE_TEST_SEED is the first program's seed. Without torch, or without the ext
 skipped.
 """
 
+import contextlib
+import io
 import os
 import pathlib
+import signal
 import sys
+import time
 import unittest
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -228,6 +233,34 @@ class FuzzTest(unittest.TestCase):
             exec(compile(text, "<script>", "exec"), {"print": lambda *_: None})
 
     # What is counted.
+
+    def test_what_ends_a_process_or_never_ends_is_its_own_seeds(self):
+        def test(seed):
+            if seed == 2:
+                os.kill(os.getpid(), signal.SIGSEGV)
+            if seed == 4:
+                time.sleep(60)
+            return Outcome("right", graphs=seed)
+
+        workers = fuzz.Workers(test)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            outcomes = {seed: workers.outcome(seed, seconds=2 if seed == 4 else 60)
+                        for seed in range(1, 6)}
+        workers.close()
+        self.assertEqual({1: "right", 2: "error", 3: "right", 4: "error", 5: "right"},
+                         {seed: outcome.kind for seed, outcome in outcomes.items()})
+        self.assertEqual([1, 3, 5], [outcomes[seed].graphs for seed in (1, 3, 5)])
+        self.assertEqual([{"Crash"}, {"Hang"}], [outcomes[seed].classes() for seed in (2, 4)])
+        self.assertIn("seed 2: Crash: exit code -11", said.getvalue())
+
+    def test_a_process_ends_after_so_many_programs(self):
+        workers = fuzz.Workers(lambda seed: Outcome("right", graphs=os.getpid()))
+        with mock.patch.object(fuzz, "PER_PROCESS", 2):
+            processes = [workers.outcome(seed).graphs for seed in range(3)]
+        workers.close()
+        self.assertEqual(processes[0], processes[1])
+        self.assertEqual(2, len({*processes}))
+        self.assertNotIn(os.getpid(), processes)
 
     def test_shares_of_a_run_add_up(self):
         def line(first, last, failed):

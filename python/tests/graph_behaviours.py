@@ -85,7 +85,7 @@ class BehaviourTest(unittest.TestCase):
     # How calls ran.
 
     def runs(self):
-        known = shared.sessions.get("emulator")  # None: nothing was compiled for it yet.
+        known = shared.sessions.get(coppice.device("emulator"))  # None: nothing was compiled yet.
         return dict(known.session.stats()["runs"]) if known else {}
 
     def ran(self, function, *arguments):

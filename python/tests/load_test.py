@@ -180,6 +180,24 @@ class LoadTest(unittest.TestCase):
             with self.subTest(message=message), self.assertRaisesRegex(coppice.Error, message):
                 coppice.load(given, device="emulator", **options)
 
+    def test_replays_at_exact_sizes_share_an_executable(self):
+        x = np.arange(60, dtype=np.float32)
+        for exact in ("auto", "always"):
+            with coppice.Session(self.load().session.device) as own:
+                model = self.doubling(pairs(), session=own, exact=exact)
+                for n in (60, 33, 7, 60, 64, 5, 1):
+                    for _ in range(2):
+                        given = np.resize(x, (n % 8 + 1, n))
+                        np.testing.assert_array_equal(2 * given, np.from_dlpack(model(given)))
+                stats, graphs = own.stats(), own.buckets()
+                # Of 60, 64 and 1 both, as each is a bucket's or what its bucket had last.
+                self.assertEqual(14 if exact == "always" else 10, stats.exact_replays)
+                self.assertGreater(stats.patched_nodes, 0)
+                self.assertGreater(len(graphs), 3)
+                self.assertEqual({1}, {graph["family"] for graph in graphs})
+        with self.assertRaisesRegex(coppice.InvalidArgument, "exact: 'often' is none of never"):
+            self.load(exact="often")
+
     def test_bytes_of_a_zip_are_a_package(self):
         model = coppice.load(PACKAGE.read_bytes(), device="emulator")
         self.addCleanup(model.close)
@@ -278,7 +296,7 @@ class LoadTest(unittest.TestCase):
                 ({pair: "pow3/pow2"}, "policy of batch and length: .*pow3"),
                 ({pair: ("pow3/pow2", (8, 8))}, "policy of batch and length: .*pow3"),
                 ({pair: 3}, "policy of batch and length: .*int"),
-                ({pair: "learn"}, "learned from a log, by `coppice tune"),
+                ({pair: "learn"}, "learned from a log, with `coppice tune"),
                 ({pair: "missing.json"}, "missing.json"),
                 ({("batch", "width"): good}, "no program has a symbol width"),
                 ({("batch",): good}, "neither the name of a size nor a pair"),

@@ -20,10 +20,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 AT_ONCE = 2
 SECONDS_MAX = 1500  # Of one file.
 # Their first argument.
-WITH_COMMAND = ("torch_export_test.py", "triton_export_test.py", "prof_export_test.py",
-                "prof_import_test.py")
+WITH_COMMAND = ("core_devices_test.py", "fit_test.py", "torch_export_test.py",
+                "triton_export_test.py", "prof_export_test.py", "prof_import_test.py")
 # Those that take longest begin first.
-FIRST = ("backend_test.py", "torch_export_test.py", "zoo_test.py")
+FIRST = ("backend_test.py", "torch_export_test.py", "dashboard_test.py")
 
 
 def run(path, coppice):

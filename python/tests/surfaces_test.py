@@ -124,7 +124,8 @@ class SurfacesTest(unittest.TestCase):
                    ("name", "count", "total", "lengths"), "n"), "odd": 1}]},
                "tensor": lambda: {**SPEC, "inputs": [{**SPEC["inputs"][0], "odd": 1}]},
                "scalar": lambda: {**SPEC, "scalars": [{"name": "k", "odd": 1}]}}
-        told = {"run": _core.Program.run.__doc__, "suspend": _core.Session.suspend.__doc__}
+        told = {"run": _core.Program.run.__doc__, "suspend": _core.Session.suspend.__doc__,
+                "package": _core.Session.register_package.__doc__}
         with _core.Session(self.device) as session:
             for where, spec in odd.items():
                 with self.assertRaisesRegex(coppice.InvalidArgument, "they are ") as raised:

@@ -31,6 +31,9 @@ try:
 
     import coppice
     import coppice.triton
+    from coppice.triton.driver import Driver, image_of
+    from coppice.triton.figures import CAPABILITY
+    from coppice.triton.scope import DTYPES
 except ImportError as error:
     raise unittest.SkipTest(f"needs Triton, PyTorch and the extension: {error}") from error
 
@@ -301,19 +304,19 @@ class PackingTest(LaunchTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.driver = triton_launcher.TritonDriver(cls.folder, coppice.triton.CAPABILITY)
+        cls.driver = triton_launcher.TritonDriver(cls.folder, CAPABILITY)
 
     def launch_by_coppice(self, launch, **metadata):
         noting = triton_launcher.NotingDevice(self.device)
-        with triton_launcher.uncompiled(lambda: coppice.triton.image_of("kernel", b""),
+        with triton_launcher.uncompiled(lambda: image_of("kernel", b""),
                                         **metadata), \
-                mock.patch.object(coppice.triton.Driver, "kernel", lambda self, image: image), \
+                mock.patch.object(Driver, "kernel", lambda self, image: image), \
                 coppice.triton.launching(noting):
             launch()
         return noting.launches[0] if noting.launches else None
 
     def assert_same(self, launch, said, **metadata):
-        with mock.patch.dict(type_canonicalisation_dict, coppice.triton.DTYPES):
+        with mock.patch.dict(type_canonicalisation_dict, DTYPES):
             right = outcome(lambda: triton_launcher.launch_by_triton(self.driver, launch,
                                                                      **metadata))
         got = outcome(lambda: self.launch_by_coppice(launch, **metadata))
@@ -345,8 +348,9 @@ class PackingTest(LaunchTest):
     def test_memory_of_the_host_is_refused_as_triton_refuses_it(self):
         function, = functions(self.folder, {
             "kernel": Signature(["x", "shape: tl.constexpr", "pair"]).source("kernel")})
-        x = torch.zeros(4)
-        self.driver.set_host(x.data_ptr(), 16)
+        memory = torch.zeros(4)
+        x = Pointer(memory.data_ptr())
+        self.driver.set_host(x.address, 16)
         self.addCleanup(self.driver.set_host, 0, 0)
         for arguments in ((x, (2, 2), (1, 2)), (None, (2, 2), (5, x))):
             right = self.assert_same(lambda: function[(1,)](*arguments), arguments)
@@ -356,10 +360,10 @@ class PackingTest(LaunchTest):
 class ScopeTest(LaunchTest):
     def test_scratch_memory_is_there_without_a_wrapped_callable(self):
         function, = functions(self.folder, {"kernel": Signature(["x"]).source("kernel")})
-        noting, image = triton_launcher.NotingDevice(self.device), coppice.triton.image_of("k", b"")
+        noting, image = triton_launcher.NotingDevice(self.device), image_of("k", b"")
         with triton_launcher.uncompiled(lambda: image, global_scratch_size=1 << 10, num_ctas=2,
                                         global_scratch_align=128), \
-                mock.patch.object(coppice.triton.Driver, "kernel", lambda self, image: image), \
+                mock.patch.object(Driver, "kernel", lambda self, image: image), \
                 coppice.triton.launching(noting) as driver:
             for blocks in (3, 5, 4):
                 function[(blocks,)](7)

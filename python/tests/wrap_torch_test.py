@@ -10,6 +10,7 @@ import threading
 import types
 import unittest
 import weakref
+from unittest import mock
 
 try:
     import numpy as np
@@ -20,14 +21,17 @@ try:
     import coppice
     import fake_cuda
     from coppice import _core
-    from coppice.torch.allocator import allocator, library_path, pluggable, running_torch
+    from coppice.torch.allocator import (StepMemory, allocator, library_path, pluggable,
+                                         running_torch)
+    from coppice.torch.calls import function_of
     from coppice.torch.graphs import from_graph
     from coppice.torch.partitions import partitions
 except ImportError as error:
     raise unittest.SkipTest(f"needs PyTorch, NumPy and the extension: {error}") from error
 
+from coppice.devices import LEGACY_STREAM
 from coppice.errors import InvalidArgument, Unavailable
-from coppice.libraries import library_stream, ordered
+from coppice.libraries import library_stream
 from coppice.running import Run
 
 device = coppice.device("emulator")
@@ -70,6 +74,62 @@ class FakedTest(unittest.TestCase):
         return self.session.register_callable(COPY, fn)
 
 
+class OnCuda:
+    """A tensor of the CPU that says it is on CUDA, and notes which stream is to wait for it."""
+
+    def __init__(self, tensor):
+        self.tensor, self.asked = tensor, []
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, stream=None, **options):
+        self.asked.append(stream)
+        return self.tensor.__dlpack__()
+
+
+class StepsTest(FakedTest):
+    """Steps that PyTorch runs as launches of CUDA's."""
+
+    def run_step(self, memory, stream, body=lambda: None):
+        """What a step sees of PyTorch's state, and of what it is handed."""
+        seen = {}
+
+        def double(x):
+            seen.update(stream=self.cuda.thread.stream, pool=self.cuda.thread.pool)
+            body()
+            return x * 2
+
+        x, y = OnCuda(torch.arange(4.0)), OnCuda(torch.zeros(4))
+        with torch.library._scoped_library("steps_test", "FRAGMENT") as library:
+            library.define("double(Tensor x) -> Tensor")
+            library.impl("double", double, "CPU")
+            function_of("steps_test.double.default", memory)([x], [y], {}, stream)
+        self.assertEqual([0.0, 2.0, 4.0, 6.0], y.tensor.tolist())
+        return {**seen, "waits": x.asked + y.asked}
+
+    def test_steps_launch_on_their_stream_and_wait_for_nothing(self):
+        memory = StepMemory(0)
+        for stream in (4096, 8192):
+            seen = self.run_step(memory, stream)
+            self.assertEqual({"stream": stream, "pool": memory.pool.id, "waits": [-1, -1]}, seen)
+        self.assertIsNone(self.cuda.thread.pool)
+
+    def test_what_steps_allocate_is_theirs_until_the_program_ends(self):
+        memory, ended = StepMemory(0), []
+        pool = memory.pool.id
+        self.run_step(memory, 4096, self.cuda.multiply)
+        self.run_step(memory, 4096, lambda: self.cuda.empty(SIZE))
+        self.assertEqual({}, self.cuda.workspaces)
+        self.assertEqual([], self.cuda.own)
+        self.assertEqual(1, self.cuda.uses[pool])
+        memory.pool.allocator.free = lambda address, size: ended.append(address)
+        addresses = [segment["address"] for segment in memory.pool.segments]
+        self.assertTrue(addresses)
+        del memory
+        self.assertEqual((addresses, []), (ended, self.cuda.leaked))
+
+
 class MemoryTest(FakedTest):
     def test_what_a_callable_allocates_is_the_runs_in_every_phase(self):
         seen = []
@@ -107,6 +167,35 @@ class MemoryTest(FakedTest):
         gc.collect()
         self.assertEqual([known() for known in pools], [None] * 2)
         self.assertEqual(len(self.cuda.pools), 0)
+
+    def test_ten_thousand_recordings_leave_no_memory_behind(self):
+        run = Run(CudaOfEmulator, 0, types.SimpleNamespace(phase="record"))
+        own = fake_cuda.Segments()
+        own.allocator = lambda: own
+        with mock.patch.object(own, "free") as freed, \
+                mock.patch("coppice.torch.allocator.pluggable", lambda: own):
+            for _ in range(10_000):
+                with running_torch(run):
+                    self.cuda.empty(SIZE)
+        self.assertEqual(([], 10_000), (self.cuda.leaked, freed.call_count))
+
+    def test_workspaces_of_cublas_are_part_of_each_run(self):
+        def body(context):
+            self.cuda.multiply()
+            return [self.cuda.empty(SIZE)]
+
+        self.cuda.multiply()  # Before, as eager code does.
+        program, before = self.register(body), _core.external_stats()["run_blocks"]
+        kinds = [program.run([DATA]).kind for _ in range(3)]
+        self.assertEqual(["warm_up", "record", "replay"], kinds)
+        self.assertEqual(4, _core.external_stats()["run_blocks"] - before)
+        self.assertEqual({}, self.cuda.workspaces)
+
+    def test_snapshots_of_the_oldest_pytorch_have_no_option_to_leave_out_traces(self):
+        with mock.patch.object(torch.cuda, "memory_snapshot", lambda mempool_id=None: []):
+            program = self.register(lambda context: [self.cuda.empty(SIZE)])
+            self.assertEqual([program.run([DATA]).kind for _ in range(3)],
+                             ["warm_up", "record", "replay"])
 
     def test_memory_of_other_pools_in_a_recording_is_named(self):
         kept = []
@@ -198,17 +287,16 @@ class GraphTest(FakedTest):
 
 
 class StreamTest(FakedTest):
-    def test_runs_come_behind_the_legacy_stream_and_it_behind_them(self):
-        self.cuda.current = 0
-        own = types.SimpleNamespace(stream=77, ordinal=0)
-        with ordered(own, "torch"):
-            self.assertEqual(self.cuda.waits, [(77, 0)])
-        self.assertEqual(self.cuda.waits, [(77, 0), (0, 77)])
-
     def test_the_stream_is_pytorchs_current_one(self):
-        self.cuda.current = 5
-        self.assertEqual(library_stream("torch"), 5)
+        for current, stream in ((5, 5), (0, LEGACY_STREAM)):
+            self.cuda.current = current
+            self.assertEqual(library_stream("torch"), stream)
         self.assertEqual(library_stream(None), 0)
+
+    def test_runs_on_the_legacy_stream_have_pytorchs_default_one(self):
+        for stream, seen in ((4096, 4096), (LEGACY_STREAM, 0)):
+            with StepMemory(0).running(stream):
+                self.assertEqual(seen, self.cuda.thread.stream)
 
 
 class PartitionTest(FakedTest):

@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise unittest.SkipTest(f"needs Triton, NumPy and the extension: {error}") from error
 
-from coppice.errors import InvalidArgument, Unimplemented
+from coppice.errors import InvalidArgument
 
 device = coppice.device("emulator")
 
@@ -147,9 +147,12 @@ class LaunchTest(unittest.TestCase):
         self.assertIn("kernel beyond_kernel", done.stdout, done.stderr)
         self.assertRegex(done.stdout, r"wrap_triton_test\.py:\d+")
 
-    def test_timing_is_refused(self):
-        with coppice.triton.launching(device) as driver, self.assertRaises(Unimplemented):
-            driver.get_benchmarker()
+    def test_benchmarks_answer(self):
+        x, y = device.upload(random_rows(3, 100)), device.empty([3, 100], "f32")
+        with coppice.triton.launching(device) as driver:
+            times = driver.get_benchmarker()(lambda: softmax_kernel[(3,)](x, y, 100, BLOCK=128),
+                                             quantiles=(0.5, 0.2, 0.8))
+        self.assertEqual(3, len(times))
 
 
 class WrapTest(unittest.TestCase):

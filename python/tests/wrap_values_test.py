@@ -250,7 +250,7 @@ class ReadWhileRecordedTest(unittest.TestCase):
                 wrap(lambda x: scaled(x, float(x.numpy()[0, 0])), session=session) as wrapped:
             for _ in range(3):
                 np.testing.assert_array_equal(wrapped(3 * ones()), 9 * ones())
-        self.assertIn("give it what it reads as a number", " ".join(lines))
+        self.assertIn("pass the value as a number", " ".join(lines))
 
     def test_an_error_of_the_callable_s_own_makes_no_graph(self):
         def fn(x):

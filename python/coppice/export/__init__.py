@@ -1,10 +1,10 @@
-"""Makes kernel packages (runtime/package/FORMAT.md) of programs that front ends compile.
+"""Makes kernel packages (runtime/package/FORMAT.md) from programs that front ends compile.
 
-    coppice.export.manifest   any front end: a package is built, checked for its form and written
+    coppice.export.manifest   any front end: builds a package, checks its form and writes it
     coppice.export.torch      a PyTorch module or ExportedProgram, compiled by Inductor
     coppice.export.triton     Triton kernels, by signatures or by recording the code that launches
 
-None of them needs a GPU, a driver, or the rest of coppice. `python -m coppice.export --help` is
+None of them needs a GPU, a driver, or the rest of coppice. `python -m coppice.export --help` shows
 the command.
 """
 

@@ -10,13 +10,13 @@ from coppice.export.manifest import ExportError
 
 DESCRIPTION = "Compile a PyTorch program into a kernel package, without a GPU"
 EXAMPLES = """\
-Arguments of the program come from --input, one per argument and in their order, or else from the
-file's own function example_inputs(NAME), which returns them as a tuple.
+Give the arguments of the program with --input, one per argument and in order. Without --input, the
+file's own function example_inputs(NAME) returns them as a tuple.
 
   --input x=f32:4x128      a tensor, by its type and an example of its shape
   --input n=5              an integer
   --dynamic x:0=2..64      axis 0 of x varies in that range
-  --dynamic x:0=batch:2..64   the same, by a name; axes of one name have one size
+  --dynamic x:0=batch:2..64   the same, with a name; axes with the same name have one size
   --dynamic n=2..512       an integer that is a size
 
 Types: f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool
@@ -44,25 +44,25 @@ def parser():
     result.add_argument("--dynamic", action="append", default=[], metavar="NAME:AXIS=MIN..MAX",
                         help="a size that varies between calls")
     result.add_argument("--arch", default="80,90a",
-                        help="architectures: 80 is PTX, 90a a cubin, 86:cubin as it says "
+                        help="architectures: 80 gives PTX, 90a a cubin, 86:cubin a cubin "
                              "(default: %(default)s)")
-    result.add_argument("--name", default="main", help="of the program (default: %(default)s)")
-    result.add_argument("--outputs", help="names of the outputs, as logits,state")
+    result.add_argument("--name", default="main", help="name of the program (default: %(default)s)")
+    result.add_argument("--outputs", help="names of the outputs, such as logits,state")
     result.add_argument("--static", action="append", default=[], metavar="NAME",
-                        help="an input that lies where it always lies")
+                        help="an input that stays at its address")
     result.add_argument("--weights", action="store_true",
                         help="put parameters and buffers into the package")
     result.add_argument("--save-weights", metavar="FILE.safetensors",
                         help="write parameters and buffers to a file")
     result.add_argument("--variants", type=int, default=1, metavar="N",
-                        help="configurations of each kernel (default: %(default)s)")
+                        help="number of configurations of each kernel (default: %(default)s)")
     result.add_argument("-o", "--output", required=True, metavar="PKG",
                         help="the package: a zip if it ends in .zip, else a folder")
     return result
 
 
 def load(text):
-    """The object that FILE.py:NAME means, and the module that it is in."""
+    """The object that FILE.py:NAME names, and the module that it is in."""
     file, colon, name = text.rpartition(":")
     if not colon or not file or not name.replace(".", "_").isidentifier():
         raise UsageError(f"{text!r} is not FILE.py:NAME")
@@ -91,7 +91,7 @@ def parse_input(text):
     types = {word: dtype for dtype, word in DTYPES.items()}
     match = re.fullmatch(r"(\w+)=(?:(-?\d+)|(\w+):(\d+(?:x\d+)*)?)", text)
     if not match or (match[3] and match[3] not in types):
-        raise UsageError(f"--input {text!r} is not NAME=TYPE:SHAPE, as x=f32:4x128, or NAME=5")
+        raise UsageError(f"--input {text!r} is not NAME=TYPE:SHAPE, such as x=f32:4x128, or NAME=5")
     if match[2]:
         return match[1], int(match[2])
     shape = [int(size) for size in match[4].split("x")] if match[4] else []
@@ -103,7 +103,7 @@ def parse_dynamic(texts):
     for text in texts:
         match = re.fullmatch(r"(\w+)(?::(-?\d+))?=(?:([A-Za-z_]\w*):)?(\d+)\.\.(\d+)", text)
         if not match:
-            raise UsageError(f"--dynamic {text!r} is not NAME:AXIS=MIN..MAX, as x:0=2..64")
+            raise UsageError(f"--dynamic {text!r} is not NAME:AXIS=MIN..MAX, such as x:0=2..64")
         how = {"min": int(match[4]), "max": int(match[5])}
         if match[3]:
             how["name"] = match[3]

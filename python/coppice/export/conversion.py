@@ -1,8 +1,9 @@
-"""What Inductor's FX converter does otherwise here: sizes are expressions, and copies are nodes;
-and what its kernels do: bools have bits, and doubles become floats of 8 bits.
+"""Changes to Inductor. Its FX converter makes sizes expressions, and copies nodes. Its kernels give
+bools bits, and convert doubles to floats of 8 bits. It writes nothing in place through a view of
+another type, and nothing that the same kernel reads elsewhere.
 
 The converter computes a size step by step, by Python functions that it traces; some of them branch,
-and others count in fractions. Whoever reads the graph only asks what expression a size is, so a
+and others count in fractions. The reader of the graph needs only the expression of a size, so a
 node has that. A copy that Inductor would write as a line of Python becomes `aten.copy_`.
 """
 
@@ -12,9 +13,11 @@ from unittest import mock
 
 import sympy
 import torch
-from torch._inductor import ir
+from torch._inductor import dependencies, ir, lowering, scheduler
 from torch._inductor.codegen import triton, wrapper, wrapper_fxir
+from torch._inductor.fx_passes import reinplace
 from torch._inductor.utils import convert_to_symint
+from torch.utils._pytree import tree_leaves
 
 from coppice.export.manifest import ExportError
 
@@ -24,6 +27,11 @@ FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e5m2)
 def size():
     """The target of a node whose value is an expression of sizes. Only graphs in graphs are run."""
     raise ExportError("a subgraph, as of cond or while_loop, is not exported")
+
+
+def retyped(tensor, dtype):
+    """The target of a node that is a view of another type with the same width."""
+    return tensor.view(dtype)
 
 
 def value_of(converter, expression):
@@ -44,7 +52,7 @@ computed = wrapper_fxir.FxConverter._sympy_interp
 
 
 def unobserved(converter):
-    """Within, nodes are made whose values are known already."""
+    """Inside the scope, nodes are made whose values are known already."""
     return mock.patch.object(converter.gm, "_create_node_hooks", [])
 
 
@@ -105,14 +113,88 @@ known_cast = triton.TritonOverrides.to_dtype
 known_cast_bits = triton.TritonOverrides.to_dtype_bitcast
 
 
+def has_one_type(node):
+    """Whether a tensor, and all that it is a view of, have one type."""
+    value = node.meta["val"]
+    while node.args and is_view_of(value, node.args[0]):
+        node = node.args[0]
+        if node.meta["val"].dtype != value.dtype:
+            return False
+    return True
+
+
+def is_view_of(value, node):
+    """Whether a fake tensor has the storage of what a node is."""
+    base = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    return isinstance(base, torch.Tensor) and base.layout == value.layout == torch.strided and (
+        base.untyped_storage()._cdata == value.untyped_storage()._cdata)
+
+
+def in_place_of_one_type(known):
+    """An operator that a pass of Inductor's does in place, but not through another type: kernels
+    would store numbers as what the storage has, and a view of another width may be a copy."""
+    positions = known.mutated_arg
+    positions = positions if isinstance(positions, tuple) else (positions,)
+
+    def check(node):
+        written = tree_leaves([node.args[position] for position in positions])
+        return all(map(has_one_type, written)) and known.extra_check(node)
+
+    return dataclasses.replace(known, extra_check=check)
+
+
+def write_one_type(layout, target):
+    """As MutationLayoutSHOULDREMOVE.__init__."""
+    known_write(layout, target)
+    if target.get_dtype() != layout.get_buffer().get_dtype():
+        raise ExportError(f"what is {layout.get_buffer().get_dtype()} is written as "
+                          f"{target.get_dtype()}")
+
+
+known_write = ir.MutationLayoutSHOULDREMOVE.__init__
+
+
+def write_what_is_computed(changed, value, *arguments, **named):
+    """As lowering.mutate_to. What is written through a view, and computed of what is written over,
+    is computed before: a thread would read what another has written."""
+    data = value.data if isinstance(value, ir.TensorBox) else value
+    if isinstance(data, ir.BaseView) and changed.maybe_get_name() in data.get_read_names():
+        data.realize()
+    return known_copy(changed, value, *arguments, **named)
+
+
+def is_overwritten_where_read(self, late, first, second):
+    """As Scheduler.fusable_weak_dep: whether what `first` reads and `second` overwrites is read and
+    written by the same thread. That is known of loops that run alike: where `second` reads what
+    `first` computes in another order, its loops, or those of `first`, are yet to be turned."""
+    computed = [write for write in first.read_writes.writes
+                if isinstance(write, dependencies.MemoryDep)]
+    reads = [read.rename(self.mutation_renames) for read in second.unmet_dependencies
+             if not isinstance(read, dependencies.WeakDep)]
+    return known_order(self, late, first, second) and all(
+        any(self.fusable_read_and_write(read, write) for write in computed)
+        for read in reads if read.name in first.get_buffer_names())
+
+
+known_copy = lowering.mutate_to
+known_order = scheduler.Scheduler.fusable_weak_dep
+
+
 @contextlib.contextmanager
 def converting():
-    """Within, FX converters and kernels do so."""
+    """Inside the scope, FX converters, kernels and passes do so."""
     converter, kernels = wrapper_fxir.FxConverter, triton.TritonOverrides
+    in_place = {target: in_place_of_one_type(known)
+                for target, known in reinplace.inplaceable_ops.items()}
     with mock.patch.object(converter, "_sympy_interp", value_of), \
             mock.patch.object(converter, "_generate_sym_node", node_of), \
             mock.patch.object(converter, "_generate_graph_input_shapes", lambda self: None), \
             mock.patch.object(ir.InplaceCopyFallback, "codegen", copy_in_place), \
+            mock.patch.object(ir.MutationLayoutSHOULDREMOVE, "__init__", write_one_type), \
+            mock.patch.dict(reinplace.inplaceable_ops, in_place), \
+            mock.patch.object(lowering, "mutate_to", write_what_is_computed), \
+            mock.patch.object(scheduler.Scheduler, "fusable_weak_dep",
+                              is_overwritten_where_read), \
             mock.patch.object(kernels, "to_dtype", staticmethod(cast)), \
             mock.patch.object(kernels, "to_dtype_bitcast", staticmethod(cast_bits)):
         yield

@@ -1,4 +1,4 @@
-"""Turns SymPy expressions, with PyTorch's own functions in them, into those of a manifest.
+"""Turns SymPy expressions, including PyTorch's own functions, into expressions of a manifest.
 
 The language is that of include/coppice/base/expression.h: `//` rounds down and `%` has the sign of
 its right side, as in Python; comparisons give 0 or 1. PyTorch's functions are known by the names of
@@ -96,7 +96,7 @@ def halved(e):
 
 
 class Printer:
-    """Every method returns a text and how tight it binds."""
+    """Every method returns a text and how tightly it binds."""
 
     def __init__(self, names):
         self.names = names
@@ -115,7 +115,7 @@ class Printer:
         raise ExportError(f"manifests have no {type(e).__name__}, as in {e}")
 
     def at(self, e, level):
-        """The text of an operand that has to bind at least so tight."""
+        """The text of an operand that has to bind at least that tightly."""
         text, binds = self.print(e)
         return text if binds >= level else f"({text})"
 

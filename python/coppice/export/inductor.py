@@ -1,6 +1,6 @@
-"""Compiles an exported graph by Inductor for a CUDA device that is not there.
+"""Compiles an exported graph with Inductor for a CUDA device that the machine does not have.
 
-All that reaches into PyTorch's internals is in here; it holds from 2.10 to 2.15. The result is what
+All use of PyTorch's internals is in this module; it works from 2.10 to 2.15. The result is what
 Inductor's FX wrapper writes: a graph of allocations, views, kernel launches, calls of extern
 kernels and arithmetic on sizes, in which each launch has the tuner that compiled its kernel.
 """
@@ -31,7 +31,7 @@ from torch._inductor.runtime import hints, triton_heuristics
 from torch._subclasses import fake_impls
 from triton.backends.compiler import GPUTarget
 
-from coppice.export.conversion import converting
+from coppice.export.conversion import converting, retyped
 from coppice.export.kernels import SCALARS, up_to_ptx, without_line_information
 from coppice.export.manifest import ExportError
 from coppice.export.placement import move_to_cuda
@@ -63,15 +63,15 @@ OPTIONAL_OPTIONS = {
 
 
 class CompilerError(ExportError):
-    """What Inductor itself cannot compile."""
+    """Inductor itself cannot compile something."""
 
 
 class TemplateError(CompilerError):
-    """A template of a product or a convolution that makes no kernel; PyTorch's operator would."""
+    """A template of a product or a convolution makes no kernel; PyTorch's operator works."""
 
 
 class PrologueError(TemplateError):
-    """The same of a graph in which a template computes its operands itself."""
+    """The same, for a graph in which a template computes its operands itself."""
 
 
 def properties(capability):
@@ -114,7 +114,7 @@ class Driver:
 
 @contextlib.contextmanager
 def pretended_driver(capability, cubins=True):
-    """Within, Triton alone finds a CUDA device, to compile for."""
+    """Inside the scope, Triton alone finds a CUDA device, to compile for."""
     found = type("PretendedDriver", (Driver,), {"capability": capability})
     backend = dataclasses.replace(triton.backends.backends["nvidia"], driver=found)
     if not cubins:
@@ -126,8 +126,8 @@ def pretended_driver(capability, cubins=True):
 
 @contextlib.contextmanager
 def pretended_device(capability, cubins=True):
-    """Within, PyTorch's compilers and Triton find one CUDA device. Nothing can run on it. Without
-    `cubins` Triton ends with PTX, in half the time."""
+    """Inside the scope, PyTorch's compilers and Triton find one CUDA device. Nothing can run on it.
+    Without `cubins` Triton ends with PTX, in half the time."""
     known = properties(capability)
     cuda = {
         "is_available": lambda: True, "get_device_properties": lambda device=None: known,
@@ -165,8 +165,7 @@ def forget_devices():
 
 
 def closest_tile(choices):
-    """Of a GEMM's or a convolution's Triton templates the one whose tile fits the sizes that were
-    shown.
+    """The Triton template of a GEMM or a convolution whose tile fits the sizes of the example.
 
     Nothing is timed, as there is no device. Rows come from the example, so that a decoder's few
     rows get a low tile; two to four stages fit the shared memory of every architecture."""
@@ -192,14 +191,14 @@ def closest_tile(choices):
 
 
 def work_of(tuner, configuration):
-    """How far a configuration is from ELEMENTS_PER_THREAD. Inductor would time them; its first one
-    gives a block of a reduction one row, most of whose threads wait."""
+    """How far a configuration is from ELEMENTS_PER_THREAD. Inductor would time configurations; its
+    first one gives a block of a reduction one row, in which most threads wait."""
     per_thread = elements_of(tuner, configuration) / (WARP * configuration.num_warps)
     return abs(math.log2(per_thread / ELEMENTS_PER_THREAD))
 
 
 def elements_of(tuner, configuration):
-    """How many different elements a block of a kernel has."""
+    """The number of different elements of a kernel's block."""
     blocks = {name: size for name, size in configuration.kwargs.items()
               if name.endswith("BLOCK") and isinstance(size, int)}
     if is_one_row(tuner):
@@ -212,13 +211,13 @@ def elements_of(tuner, configuration):
 
 
 def is_one_row(tuner):
-    """Whether a kernel has one element along x, which all threads along x compute then."""
+    """Whether a kernel has one element along x, which all threads along x then compute."""
     return (tuner.size_hints or {}).get("x") == 1
 
 
 def shares_elements(tuner, configuration):
-    """Whether several threads have one element. One that is late may read what another has written
-    in place of it."""
+    """Whether several threads have the same element. A late thread may then read what another one
+    has written in its place."""
     return elements_of(tuner, configuration) < WARP * configuration.num_warps
 
 
@@ -236,8 +235,8 @@ def fitted(tuner, configuration):
 
 @contextlib.contextmanager
 def separate_results():
-    """Within, what a reduction computes, or a kernel of one element, does not take the place of
-    what it read: all threads read that, and one of them writes."""
+    """Inside the scope, what a reduction computes, or a kernel of one element, does not take the
+    place of what it read: all threads read that, and one of them writes."""
     node = torch._inductor.scheduler.SchedulerNode
     decide = node.decide_inplace_update
 
@@ -310,7 +309,7 @@ def call_own_kernel(converter, line):
 
 @contextlib.contextmanager
 def of_templates(fused):
-    """Within, errors are those of a template; `fused` ones compute their operands."""
+    """Inside the scope, errors are those of a template; `fused` ones compute their operands."""
     try:
         yield
     except Exception as error:
@@ -320,8 +319,8 @@ def of_templates(fused):
 
 @contextlib.contextmanager
 def observed(configurations):
-    """Within, launches in the wrapper's graph carry their tuner as meta["tuner"], calls their
-    lowered node as meta["kernel"]. A tuner compiles so many configurations and loads none."""
+    """Inside the scope, launches in the wrapper's graph carry their tuner as meta["tuner"], calls
+    their lowered node as meta["kernel"]. A tuner compiles so many configurations and loads none."""
     converter = wrapper_fxir.FxConverter
     reinterpret = converter._generate_reinterpret_helper
     call = converter._generate_triton_call
@@ -347,7 +346,7 @@ def observed(configurations):
         if dtype != source.get_dtype():
             name = result.get_name()
             self.buffer_to_node[name] = self.gm.graph.call_function(
-                torch.ops.aten.view.dtype, (self.buffer_to_node[name], dtype))
+                retyped, (self.buffer_to_node[name], dtype))
 
     def precompile(self, *arguments, **options):
         if not self.compile_results:
@@ -387,8 +386,9 @@ def observed(configurations):
 
 
 def ordered_strides():
-    """Within, PyTorch does not guard on whether one stride divides another, when it asks which of
-    them is the larger: of sizes that vary it could not prove such a guard, and refuse the program.
+    """Inside the scope, PyTorch does not guard on whether one stride divides another, when it asks
+    which of them is the larger: of sizes that vary it could not prove such a guard, and refuse the
+    program.
     """
     if not hasattr(ir.Layout, "_stride_expr_ge_or_false"):
         return contextlib.nullcontext()
@@ -407,8 +407,8 @@ def ordered_strides():
 
 @contextlib.contextmanager
 def sizes_of_one():
-    """Within, a size whose example is 2 or more is not taken to differ from 1, so that what is
-    compiled is right for 1 as well; a place that has to know adds a guard all the same."""
+    """Inside the scope, a size whose example is 2 or more is not taken to differ from 1, so that
+    what is compiled is right for 1 as well; a place that has to know adds a guard all the same."""
     compute = getattr(fake_impls, "_compute_stride", None)
     with contextlib.ExitStack() as stack:
         stack.enter_context(
@@ -443,8 +443,8 @@ def settings(options=None):
 
 @contextlib.contextmanager
 def compiling(capability, configurations=1, cubins=True, pretended=True):
-    """Within, Inductor compiles for a device of that capability, which is pretended or there, and
-    leaves what Lifter reads. Errors: CompilerError, whatever Inductor raises."""
+    """Inside the scope, Inductor compiles for a device of that capability, which is pretended or
+    there, and leaves what Lifter reads. Errors: CompilerError, whatever Inductor raises."""
     device = pretended_device(capability, cubins) if pretended else contextlib.nullcontext()
     with device, observed(configurations), converting(), ordered_strides(), \
             without_line_information():

@@ -1,8 +1,8 @@
 """What Triton compiled, as modules and kernels of a package.
 
-A source is compiled once per architecture. What the compiler says of the result (shared memory,
-scratch, launch attributes) stands in the kernel's targets; its parameters are read from the PTX and
-have to be those that the front end means to pass.
+A source is compiled once per architecture. The kernel's targets have what the compiler reports of
+the result (shared memory, scratch, launch attributes). Its parameters are read from the PTX, and
+must be those that the front end passes.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ class Architecture:
 
 
 def parse_architectures(texts):
-    """["80", "90a", "86:cubin"]: PTX below 90 and cubins from there on, if nothing else is said.
-    Errors: ExportError."""
+    """["80", "90a", "86:cubin"]: PTX below 90 and cubins from 90 on, unless the text names the
+    form. Errors: ExportError."""
     result = []
     for text in texts:
         match = re.fullmatch(r"(?:sm_)?(\d{2,3})[af]?(?::(cubin|ptx))?", str(text))
@@ -50,18 +50,18 @@ def parse_architectures(texts):
             raise ExportError(f"the architecture {text!r} is not like 80, 90a or 86:cubin")
         capability = int(match[1])
         if capability not in CAPABILITIES:
-            raise ExportError(f"the architecture {text!r} is none that Triton compiles for; there "
-                              f"are {', '.join(map(str, CAPABILITIES))}")
+            raise ExportError(f"the architecture {text!r} is not one that Triton compiles for; "
+                              f"give one of {', '.join(map(str, CAPABILITIES))}")
         image_format = match[2] or ("cubin" if capability >= 90 else "ptx")
         result.append(Architecture(capability, image_format))
     if not result or len(set(result)) != len(result):
-        raise ExportError(f"architectures are at least one and each once, not {list(texts)}")
+        raise ExportError(f"give at least one architecture, and each only once, not {list(texts)}")
     return result
 
 
 @contextlib.contextmanager
 def without_line_information():
-    """Images that name no file of this machine: equal sources give equal bytes."""
+    """Inside the scope, images name no file of this machine, so equal sources give equal bytes."""
     with mock.patch.dict(os.environ, TRITON_DISABLE_LINE_INFO="1"):
         yield
 
@@ -111,8 +111,8 @@ def parameters_of(ptx, symbol):
 
 
 def passed(name, kind, value):
-    """Name, type and value of what a kernel is passed of one argument: of a tuple its members, by
-    Triton's names, and nothing of what is compiled in. That is one constant, whatever its value."""
+    """Name, type and value of each parameter that a kernel gets for one argument: the members of a
+    tuple, with Triton's names, and none for what is compiled in, which is one constant."""
     if isinstance(kind, tuple):
         fields = getattr(kind, "_fields", range(len(kind)))
         for field, member, part in zip(fields, kind, value, strict=True):
@@ -177,7 +177,8 @@ def source_parameters(source):
 
 
 def divisibility(source):
-    """Of each parameter of an ASTSource that was compiled as a multiple of something: of what."""
+    """For each parameter of an ASTSource that was compiled as a multiple of a number: that
+    number."""
     known = {}
     for path, attributes in (source.attrs or {}).items():
         for attribute, value in attributes:
@@ -264,6 +265,6 @@ def target_of(package, name, compiled, architecture, expected):
 
 
 def trailing_arguments(package, kernel):
-    """Arguments for the scratch pointers behind those of the source."""
+    """Arguments for the scratch pointers, which follow those of the source."""
     scratch = "scratch" in package.kernels[kernel]["targets"][0]
     return [{"scratch": 0} if scratch else {"null": True}, {"null": True}]

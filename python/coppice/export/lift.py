@@ -4,6 +4,7 @@
     placeholder                          an input, a constant, or a scalar
     empty_strided                        a temporary, or the output that it is returned as
     as_strided                           the same buffer at another offset
+    operator whose result is a view      the same buffer, as another type perhaps
     launch of a Triton kernel            a kernel step
     mm, bmm, addmm, baddbmm              a `gemm` call
     any other operator                   a call `aten.<operator>.<overload>`; its option `complex`
@@ -25,6 +26,7 @@ from torch._higher_order_ops.triton_kernel_wrap import (
 )
 
 from coppice.export import kernels
+from coppice.export.conversion import is_view_of, retyped
 from coppice.export.expressions import text_of
 from coppice.export.inductor import line_of, shares_elements
 from coppice.export.manifest import ExportError, fraction, walk
@@ -44,7 +46,7 @@ GRID_AXES = {"Grid1D": "x", "Grid2D": "xy", "Grid3D": "xyz"}
 
 
 class Lifter:
-    """Reads a graph node by node. `roles` says of each placeholder what it is: ("input", name),
+    """Reads a graph node by node. `roles` says what each placeholder is: ("input", name),
     ("constant", name) or ("scalar", symbol's SymPy name or None)."""
 
     takes_complex = False  # Whether who calls the program makes pairs of complex numbers.
@@ -55,6 +57,7 @@ class Lifter:
         self.values, self.buffers, self.steps, self.simplified = {}, {}, [], {}
         self.inputs, self.outputs, self.written = [], [], set()
         self.layouts = {}  # Of temporaries: dtype, shape, strides.
+        self.begins = {}  # Byte of its buffer from which as_strided of a node counts, if not 0.
 
     def run(self, results):
         """Fills buffers, steps, inputs and outputs. `results` are the fake tensors that the graph
@@ -80,8 +83,10 @@ class Lifter:
         elif node.target is torch.empty_strided:
             self.allocate(node.name, node.meta["val"])
             self.values[node] = self.whole(node.name)
-        elif node.target is torch.as_strided:
-            self.values[node] = self.view(*node.args)
+        elif node.target in (torch.as_strided, retyped):
+            lift = self.view if node.target is torch.as_strided else self.retyped
+            self.values[node] = lift(*node.args)
+            self.begins[node] = self.begins.get(node.args[0], 0)
         elif node.target is triton_kernel_wrapper_mutation:
             self.lift_launch(node)
         elif node.target is operator.getitem and isinstance(self.values.get(node.args[0]), tuple):
@@ -91,7 +96,7 @@ class Lifter:
         elif isinstance(node.target, torch._ops.OpOverload):
             self.lift_call(node)
         else:
-            raise ExportError("nothing in a package does this")
+            raise ExportError("packages have no step for this")
 
     @staticmethod
     def is_arithmetic(node):
@@ -174,13 +179,30 @@ class Lifter:
             self.buffers[name] = {"role": "temporary", "bytes": self.text(bytes_)}
 
     def view(self, source, shape, strides, offset=0):
-        """as_strided counts its offset from where the buffer begins."""
+        """as_strided counts its offset from where what Inductor takes for a buffer begins."""
         base = self.values[source]
-        elements = self.number(offset)
-        root = self.layouts[base.buffer]
+        begin = self.begins.get(source, 0) + self.number(offset) * ELEMENT_BYTES[base.dtype]
         shape, strides = (tuple(self.number(size) for size in sizes) for sizes in (shape, strides))
-        return Tensor(root.buffer, root.offset + elements * ELEMENT_BYTES[base.dtype], base.dtype,
-                      shape, strides)
+        return Tensor(base.buffer, begin, base.dtype, shape, strides)
+
+    def retyped(self, source, dtype):
+        return dataclasses.replace(self.values[source], dtype=self.dtype(dtype))
+
+    def lift_view(self, node):
+        """Lifts a result that is a view of what the operator reads; Inductor treats it as a buffer
+        of its own. Returns whether the node is one."""
+        source, value = node.args[0] if node.args else None, node.meta.get("val")
+        if not isinstance(value, torch.Tensor) or not is_view_of(value, source) or (
+                node.target._schema.is_mutable):
+            return False
+        given, base = source.meta["val"], self.values[source]
+        if (value.is_conj(), value.is_neg()) != (given.is_conj(), given.is_neg()):
+            return False
+        offset = self.begins[node] = base.offset + self.simplify(
+            size_of(value.storage_offset()) * value.itemsize -
+            size_of(given.storage_offset()) * given.itemsize)
+        self.values[node] = self.tensor_of(base.buffer, value, offset)
+        return True
 
     def number(self, value):
         """A size in a node's arguments."""
@@ -211,7 +233,7 @@ class Lifter:
             self.return_tensor(name, tensor)
 
     def return_tensor(self, name, tensor):
-        """The buffer itself if nothing else is known of it, its bytes if they have an owner that
+        """The buffer itself if nothing else refers to it, its bytes if they have an owner that
         stays, else a copy."""
         if name in self.buffers:
             raise ExportError(f"the output {name} has the name of another buffer; give it another")
@@ -361,9 +383,7 @@ class Lifter:
         if packet in GEMMS and not self.is_complex(node):
             self.lift_gemm(node, *GEMMS[packet])
             return
-        if node.target in (aten.view.dtype,):
-            source = self.values[node.args[0]]
-            self.values[node] = self.tensor_of(source.buffer, node.meta["val"], source.offset)
+        if self.lift_view(node):
             return
         if node.target is aten.copy_.default:
             self.lift_copy(node)
@@ -446,22 +466,23 @@ class Lifter:
         return known if isinstance(known, str) else json.dumps(known, separators=(",", ":"))
 
     def allocate_results(self, node):
-        """Buffers for what the operator itself would allocate; of many, some may be left out."""
+        """Buffers for what the operator itself would allocate; of many, some may be left out, and
+        some are sizes, as attention gives back for its backward pass."""
         value = node.meta.get("val")
         many = isinstance(value, (tuple, list))
         results = []
         for index, one in enumerate(value if many else [value]):
-            if many and one is None:
-                results.append(None)
+            if many and (one is None or isinstance(one, (int, torch.SymInt))):
+                results.append(None if one is None else self.simplify(size_of(one)))
                 continue
             if not isinstance(one, torch.Tensor):
-                raise ExportError("gives back what is no tensor: it depends on data, or has no "
-                                  "result that a package can hold")
+                raise ExportError("returns something that is no tensor: it depends on data, or a "
+                                  "package cannot hold it")
             name = f"{node.name}_{index}" if many else node.name
             self.allocate(name, one)
             results.append(self.whole(name))
         self.values[node] = tuple(results) if many else results[0]
-        return [result for result in results if result is not None]
+        return [result for result in results if isinstance(result, Tensor)]
 
     def lift_gemm(self, node, added, left, right):
         arguments = list(node.args)

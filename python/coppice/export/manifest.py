@@ -29,7 +29,8 @@ DTYPE_BYTES = {
 
 
 class ExportError(Exception):
-    """What cannot become a package, in one line: where, what, and what to do."""
+    """Something cannot become a package. The message says in one line where, what, and what to
+    do."""
 
 
 def fraction(value):
@@ -54,7 +55,8 @@ def check_values(value, where):
         for index, member in enumerate(value):
             check_values(member, f"{where}/{index}")
     elif isinstance(value, float):
-        raise ExportError(f"{where}: the fraction {value} has to be text, as manifest.fraction")
+        raise ExportError(f"{where}: the fraction {value} has to be text, as manifest.fraction "
+                          "makes it")
     elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise ExportError(f"{where}: {value} does not fit 64 bits")
     elif value is not None and not isinstance(value, (str, int)):
@@ -78,8 +80,8 @@ def row_major(shape):
 
 
 class Package:
-    """A package while it is made. Sections are dicts that callers may read and fill: `modules`,
-    `kernels`, `constants`, `programs`; files come by add_file, images by add_module."""
+    """A package while it is made. Its sections are dicts that callers may read and fill: `modules`,
+    `kernels`, `constants`, `programs`. add_file adds files, and add_module adds images."""
 
     def __init__(self, producer="coppice.export", version=VERSION, **more):
         self.producer = {"name": producer, "version": version, **more}
@@ -88,13 +90,15 @@ class Package:
         self.modules, self.kernels, self.constants, self.programs = {}, {}, {}, {}
 
     def add_file(self, folder, ending, data):
-        """Keeps bytes under a name made of their digest; equal ones once. Returns the name."""
+        """Keeps bytes under a name made from their digest; equal bytes are kept once. Returns the
+        name."""
         name = f"{folder}/{hashlib.sha256(data).hexdigest()[:16]}.{ending}"
         self.files[name] = data
         return name
 
     def add_module(self, name, data, image_format, arch):
-        """Keeps an image. Returns the module's name: that of an equal image if there is one."""
+        """Keeps an image. Returns the module's name; an equal image that is there already gives its
+        name."""
         module = {"file": self.add_file("bin", image_format, data), "format": image_format,
                   "arch": arch}
         for known, other in self.modules.items():
@@ -103,8 +107,8 @@ class Package:
         return self._add(self.modules, name, module)
 
     def add_kernel(self, name, kernel):
-        """Keeps a kernel. Returns its name: that of an equal one if there is one, one with a number
-        behind it if another has this name."""
+        """Keeps a kernel. Returns its name: that of an equal kernel that is there already, or the
+        given one, with a number behind it if another kernel has that name."""
         for known, other in self.kernels.items():
             same = {**other, "source": None} == {**kernel, "source": None}
             if same:
@@ -112,16 +116,17 @@ class Package:
         return self._add(self.kernels, name, kernel)
 
     def add_constant(self, name, constant):
-        """Declares a constant. Errors: ExportError if one of another layout has its name."""
+        """Declares a constant. Errors: ExportError if a constant of this name has another
+        layout."""
         known = self.constants.setdefault(check_name(name), constant)
         for field in ("dtype", "shape", "strides"):
             if known.get(field) != constant.get(field):
-                raise ExportError(f"two constants are called {name}: of one {field} is "
-                                  f"{known.get(field)}, of the other {constant.get(field)}")
+                raise ExportError(f"two constants are called {name}: for one, {field} is "
+                                  f"{known.get(field)}, for the other {constant.get(field)}")
         return name
 
     def add_program(self, name, program):
-        """The first program is the entry. Errors: ExportError if there is one of that name."""
+        """Adds a program; the first one is the entry. Errors: ExportError if the name is taken."""
         if name in self.programs:
             raise ExportError(f"two programs are called {name}")
         self.programs[check_name(name)] = program
@@ -164,7 +169,7 @@ class Package:
         return memory.getvalue()
 
     def write(self, path):
-        """A zip if the path ends in .zip, else a folder, which must not be there or be empty."""
+        """Writes a zip if the path ends in .zip; otherwise a folder, which must be new or empty."""
         if str(path).endswith(".zip"):
             write_zip(path, self.contents())
         else:
@@ -175,7 +180,7 @@ def write_folder(path, contents):
     """Errors: ExportError if the folder has something in it; OSError."""
     root = pathlib.Path(path)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise ExportError(f"{path}: is there and not an empty folder; name another one")
+        raise ExportError(f"{path}: exists and is not an empty folder; name another one")
     for name, data in contents:
         target = root / check_file_name(name)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Holds what was lifted to what the graph says that was compiled.
+"""Compares what was lifted with the metadata of the graph that was compiled.
 
-The two share nothing but names of sizes: the graph's metadata is what PyTorch computed before
-Inductor saw the graph.
+The two share only names of sizes: PyTorch computed the graph's metadata before Inductor saw the
+graph.
 """
 
 import sympy
@@ -11,8 +11,8 @@ from coppice.export.sizes import size_of
 
 
 def check_output(where, lifted, value, dtype, shape_env, exact=True):
-    """Compares an output with the fake tensor that it has to be, of the type `dtype` as packages
-    call it: type, axes and sizes, and strides if it is `exact`. Errors: ExportError."""
+    """Compares an output with the fake tensor that it must match, whose type packages call `dtype`:
+    type, axes and sizes, and strides if it is `exact`. Errors: ExportError."""
     if lifted.dtype != dtype:
         raise ExportError(f"{where} was compiled as {lifted.dtype}; the graph has {value.dtype}")
     if len(lifted.shape) != value.dim():

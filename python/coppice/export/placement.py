@@ -1,4 +1,5 @@
-"""Puts a graph that was traced on the CPU on CUDA: its tensors, and numbers that stand for some."""
+"""Moves a graph that was traced on the CPU to CUDA: its tensors, and numbers in place of
+tensors."""
 
 import torch
 from torch.utils._pytree import tree_map

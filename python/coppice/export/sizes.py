@@ -1,4 +1,4 @@
-"""Sizes that vary: what PyTorch knows of them, the guards that rest on it, and strides."""
+"""Sizes that vary: what PyTorch knows about them, the guards that follow from it, and strides."""
 
 import ast
 import re
@@ -25,8 +25,9 @@ def finite(limit, instead):
 
 
 def peak_of(text, largest):
-    """The largest number that computing an expression may meet, for sizes of up to `largest`: what
-    is subtracted counts as if it were added. What has no limit in `largest` counts as one."""
+    """The largest number that may occur while an expression is computed, for sizes of up to
+    `largest`: a subtracted term counts as if it were added. A symbol without a limit in `largest`
+    counts as one."""
     peak = 0
 
     def reach(node):
@@ -58,15 +59,15 @@ def peak_of(text, largest):
 
 
 def follows_from_limits(condition, limits):
-    """Whether a condition holds for all sizes within their limits; what PyTorch itself makes of it
-    rests on the guards that are to be written."""
+    """Whether a condition holds for all sizes within their limits. PyTorch's own answer cannot be
+    used, because it relies on the guards that are to be written."""
     known = bound_sympy(condition, limits)
     return known.is_singleton() and known.lower == sympy.true
 
 
 def limits_as_guards(name, low, high):
-    """Conditions of a scalar, whose limits stand nowhere else. PyTorch takes it for not negative
-    unless it was shown one that is."""
+    """Conditions of a scalar, whose limits are stored nowhere else. PyTorch assumes that it is not
+    negative, unless the example is."""
     below = [f"{name} >= {low}"]
     return below + ([f"{name} <= {high}"] if high < INT64_MAX >> 1 else [])
 
@@ -78,7 +79,7 @@ def limits_of(shape_env, symbol):
 
 
 def open_conditions(shape_env):
-    """What PyTorch assumed of sizes, as far as their limits do not say it already."""
+    """What PyTorch assumed about sizes, except what their limits say already."""
     for guard in shape_env.guards:
         condition = in_whole_chunks(shape_env.replace(guard.expr))
         if not follows_from_limits(condition, shape_env.var_to_range):

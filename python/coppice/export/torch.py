@@ -3,10 +3,10 @@
     package = export(model, (x,), dynamic={"x": {0: (2, 64)}}, archs=["80", "90a"])
     package.write("model.zip")
 
-Inductor compiles what torch.export traces, for a device that need not be there. Weights become
-constants, named as the state dict names them; a tensor argument becomes an input of its name, an
-integer one a scalar. Sizes are symbols where `dynamic` says so. What a package cannot hold is an
-ExportError that names the node and the line of the model.
+torch.export traces the program, and Inductor compiles it for a device that the machine need not
+have. Weights become constants with the names that the state dict has. A tensor argument becomes an
+input with its name, an integer argument a scalar. Sizes that `dynamic` names are symbols. What a
+package cannot hold raises ExportError, which names the node and the line of the model.
 """
 
 import contextlib
@@ -32,11 +32,13 @@ from coppice.export.sizes import (
 )
 from coppice.export.tensors import DTYPES
 
+__all__ = ["add_program", "export", "new_package", "save_weights"]
+
 SYMBOL_FIELDS = ("min", "max", "name", "buckets", "claim", "hint")
 
 
 def export(model, args=(), **options):
-    """A package of one program, `main` if `name` does not say otherwise; see add_program."""
+    """A package of one program, named `main` unless `name` says otherwise; see add_program."""
     package = new_package()
     add_program(package, options.pop("name", "main"), model, args, **options)
     return package
@@ -59,16 +61,18 @@ def add_program(package, name, model, args=(), *, dynamic=None, archs=("80", "90
     args            example arguments: tensors, on the CPU, and integers
     dynamic         {argument: {axis: how}} of tensors, {argument: how} of integers; `how` is
                     (min, max), (name, min, max), or a dict of min, max and, if wanted, name,
-                    buckets and claim. Axes of one name have one size in a call. PyTorch treats
-                    sizes below 2 apart: a min of 1 is an error where what it compiles needs 2.
+                    buckets and claim. Axes of one name have one size in a call. PyTorch compiles
+                    sizes below 2 separately: a min of 1 is an error if the compiled code needs at
+                    least 2.
     archs           "80" (as PTX), "90a" (as a cubin), "86:cubin"; Inductor compiles for the first
     outputs         names; else "output", or "output_0" and so on
-    static          inputs that lie where they always lie; those without dynamic axes that the
-                    program writes are static as well
+    static          inputs that stay at their address; inputs without dynamic axes that the program
+                    writes are static as well
     fills           {input: fill}: what its padding holds, if not zeros
-    weights         whether parameters and buffers of the state dict go into the package; a caller
-                    binds them by name otherwise (see save_weights)
-    configurations  of each kernel that Inductor would time: variants of the kernel
+    weights         whether parameters and buffers of the state dict go into the package; otherwise
+                    a caller binds them by name (see save_weights)
+    configurations  how many configurations of each kernel that Inductor would time become variants
+    of the kernel
     options         Inductor's, on top of what an export needs
     """
     architectures = kernels.parse_architectures(archs)
@@ -134,8 +138,8 @@ def trace(model, args, dynamic):
 
 
 def attention_as_one_node():
-    """Within, FlexAttention is traced as it is. Outside of torch.compile it compiles itself, for
-    the example's sizes only."""
+    """Inside the scope, FlexAttention is traced as it is. Outside of torch.compile it compiles
+    itself, for the example's sizes only."""
     return mock.patch.object(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
 
 
@@ -165,11 +169,11 @@ def dynamic_shape(name, value, axes, dims):
     result = {}
     for axis, how in axes.items():
         if axis is None or not -value.dim() <= axis < value.dim():
-            raise ExportError(f"{name} has no axis {axis}; it has {value.dim()}")
+            raise ExportError(f"{name} has no axis {axis}; it has {value.dim()} axes")
         limits = {key: how[key] for key in ("min", "max") if key in how}
         if value.shape[axis] < 2:
             raise ExportError(f"the example {name} has {value.shape[axis]} elements along the "
-                              f"dynamic axis {axis}; show at least 2")
+                              f"dynamic axis {axis}; give an example with at least 2")
         if "name" in how:
             result[axis] = dims.setdefault(how["name"], Dim(how["name"], **limits))
         else:
@@ -211,7 +215,8 @@ class Program:
         unknown = sorted(set(static) | set(fills))
         for name in unknown:
             if name not in lifter.inputs:
-                raise ExportError(f"{name} is no input; they are {', '.join(lifter.inputs)}")
+                raise ExportError(f"{name} is not an input; the inputs are "
+                                  f"{', '.join(lifter.inputs)}")
         for name in lifter.inputs:
             buffer = lifter.buffers[name]
             fixed = all(isinstance(size, int) for size in buffer["shape"])
@@ -284,7 +289,7 @@ class Program:
         """Where PyTorch decided something about a size."""
         places = [str(guard.sloc) for guard in self.shape_env.guards
                   if guard.expr.free_symbols & expression.free_symbols]
-        return "; ".join(places[:2]) or "it does not say where"
+        return "; ".join(places[:2]) or "PyTorch does not say where"
 
     def add_symbol(self, symbol, name, how, origin=None):
         limits = self.shape_env.var_to_range[symbol]
@@ -316,7 +321,7 @@ def named(returned, names):
         names = ["output"] if len(returned) == 1 else [
             f"output_{index}" for index in range(len(returned))]
     if len(set(names)) != len(returned):
-        raise ExportError(f"there are {len(returned)} outputs, and other names: "
+        raise ExportError(f"there are {len(returned)} outputs, but the names are "
                           f"{', '.join(names)}")
     return dict(zip(names, returned))
 
@@ -351,7 +356,7 @@ def state_of(model):
 
 
 def save_weights(path, state_dict):
-    """Writes a state dict as safetensors: what binds the constants of a package without weights."""
+    """Writes a state dict as safetensors, to bind the constants of a package without weights."""
     import safetensors.torch
 
     safetensors.torch.save_file({name: tensor.detach().contiguous().clone()

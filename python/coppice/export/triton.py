@@ -45,7 +45,8 @@ def add_kernel(package, function, signature, constexprs=None, *, divisible=(),
         missing = [parameter for parameter in function.arg_names
                    if parameter not in signature and parameter not in values]
         if missing:
-            raise ExportError(f"{function.__name__}: nothing is said of {', '.join(missing)}")
+            raise ExportError(f"{function.__name__}: the signature and the constexprs lack "
+                              f"{', '.join(missing)}")
         sources.append((make_source(function, signature, values, divisible), {**options, **tuned}))
     return add_sources(package, name or function.__name__, sources, archs)
 
@@ -113,8 +114,8 @@ class Program:
 
     def launch(self, kernel, grid, access=None, **arguments):
         """Launches a Kernel. Arguments of pointers are names of buffers, or (name, offset in
-        bytes); those of scalars integers, fractions or expressions. `access` overrules what was
-        found for a parameter."""
+        bytes); those of scalars integers, fractions or expressions. `access` overrides the access
+        that was found for a parameter."""
         grid = [*grid, 1, 1][:3]
         values = []
         for parameter, kind in kernel.parameters:

@@ -2,10 +2,10 @@
 
     package = record(launch, {"x": torch.empty(8, 128)}, dynamic={"x": {0: ("rows", 1, 4096)}})
 
-Whatever sizes the code computes are symbolic, so that grids and arguments become expressions; what
-it decides by a size becomes a guard. @heuristics works as it is; of @autotune the first
-configuration is taken, or several as variants. The code may allocate, view and return tensors;
-anything else that PyTorch computes is an error, since no kernel of a package would.
+All sizes that the code computes are symbolic, so that grids and arguments become expressions. A
+decision by a size becomes a guard. @heuristics works as it is. @autotune gives its first
+configuration, or several as variants. The code may allocate, view and return tensors. Anything else
+that PyTorch computes is an error, because no kernel of a package would compute it.
 """
 
 import contextlib
@@ -41,6 +41,8 @@ from coppice.export.tensors import DTYPES
 from coppice.export.torch import normalized
 from coppice.export.triton import Program, add_sources
 
+__all__ = ["record"]
+
 ALLOCATES = ("empty", "empty_permuted", "empty_strided", "empty_like", "new_empty",
              "new_empty_strided")
 VIEWS = ("view", "_unsafe_view", "as_strided", "select", "slice", "transpose", "permute", "t",
@@ -52,11 +54,14 @@ SIZE_MAX = (1 << 62) - 1
 
 def record(launch, inputs, *, dynamic=None, name="main", package=None, archs=("80", "90a"),
            outputs=None, variants=1):
-    """A package (or the one given, with one program more) of what `launch(**inputs)` launches.
+    """A package of what `launch(**inputs)` launches; `package` gets it as one more program if
+    given.
 
-    inputs     {name: example tensor, or an integer}; `dynamic` is as in coppice.export.torch
+    inputs     {name: example tensor, or an integer}
+    dynamic    which sizes vary, as in coppice.export.torch
     outputs    names of what is returned
     variants   configurations of each autotuned kernel
+
     Errors: ExportError."""
     package = package or Package("coppice.export.triton", triton=triton.__version__)
     recorder = Recorder(package, archs, variants)
@@ -271,8 +276,8 @@ class Recorder:
         if isinstance(value, TensorWrapper):
             return Address(value.dtype, self.stand_in(value.base).address)
         if hasattr(value, "data_ptr"):
-            raise ExportError(f"a {type(value).__name__} is passed, and packages have tensors of "
-                              "PyTorch alone")
+            raise ExportError(f"a {type(value).__name__} is passed; packages take only PyTorch "
+                              "tensors")
         if isinstance(value, torch.SymInt):
             return (0 if self.fits_32_bits(value) else 1 << 40) + (
                 16 if self.is_multiple(value, 16) else 3)

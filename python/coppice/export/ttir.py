@@ -1,4 +1,4 @@
-"""Reads from Triton's own form of a kernel what it does to the memory behind its pointers."""
+"""Reads from Triton's own form of a kernel how it accesses the memory of its pointers."""
 
 import re
 
@@ -8,8 +8,8 @@ NAME = r"%[\w.$-]+"  # Of a value; members of tuples have points in theirs.
 def accesses_of(ttir, parameters):
     """What a kernel does to each pointer: {parameter: "r", "w", "rw" or "" (nothing)}.
 
-    Addresses are followed through Triton's own form; where one may come from several parameters,
-    each of them is meant. A pointer that is given to something unknown is "rw"."""
+    Addresses are followed through Triton's own form. If an address may come from several
+    parameters, all of them count. A pointer that is passed to something unknown is "rw"."""
     head = re.search(r"tt\.func public @\S+?\((.*?)\)(?: attributes \{.*?\})? \{\n", ttir, re.S)
     names = re.findall(rf"({NAME}): [^,%]*", head[1])
     origins = {name: {parameter} for name, parameter in zip(names, parameters, strict=True)}

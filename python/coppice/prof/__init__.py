@@ -1,14 +1,14 @@
 """What a session did, for dashboards and profilers.
 
     coppice.prof.metrics()              a page for Prometheus, of the shared session
-    with coppice.prof.trace("t.trace"): what runs in it is traced, for `coppice prof`
+    with coppice.prof.trace("t.trace"): traces what runs inside, for `coppice prof`
     coppice.prof.mark("request 17")     names a moment of the trace
     coppice.prof.request(17, ...)       how long a request took
 
-    python -m coppice.prof export       writes a trace as PyTorch's viewer, Perfetto, RMM read it
-    python -m coppice.prof import       plans what another allocator was asked for
+    python -m coppice.prof export       writes a trace for PyTorch's viewer, Perfetto or RMM
+    python -m coppice.prof import       plans the allocations of another allocator
 
-The two commands need the command `coppice`, and nothing else of this package.
+The last two need the command `coppice`, and nothing else of this package.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The commands: traces in formats of other people's tools, and back."""
+"""The commands: they write traces in other tools' formats, and plan what other tools recorded."""
 
 import argparse
 import json
@@ -11,23 +11,23 @@ from coppice.prof.command import Refused
 from coppice.prof.traced import Trace
 
 CODES = """\
-Exit codes: 0 success; 2 a wrong option, or a file that is no such thing; 4 the output cannot be
+Exit codes: 0 success; 2 a wrong option, or a file of another format; 4 the output cannot be
 written; 6 host memory ran out
 """
 EXPORT = f"""\
 Formats:
   memory-viz    a memory snapshot for PyTorch's viewer, pytorch.org/memory_viz, and
-                torch/cuda/_memory_viz.py; --mode says of what:
-                  history  what the session had mapped, and outputs that calls held
-                  plan     a pretended device per bucket: its highest plan, step by step
-                  path     calls that build on each other, their plans in a row
+                torch/cuda/_memory_viz.py; --mode selects what it shows:
+                  history  memory that the session had mapped, and outputs that calls held
+                  plan     the highest plan of each bucket, step by step, as a device of its own
+                  path     calls that build on each other, with their plans one after another
   perfetto      the timeline of `coppice prof export chrome` as Perfetto's protobuf
                 (needs the package perfetto)
-  rmm-csv       what was mapped, as RMM's logging adaptor writes it
+  rmm-csv       mapped memory, in the format of RMM's logging adaptor
   nsys-sidecar  JSON: which bucket each graph is of
-JSON for chrome://tracing and drawings by Graphviz are written by `coppice prof export`.
+`coppice prof export` writes JSON for chrome://tracing, and drawings for Graphviz.
 
-Totals are those of `coppice prof summary`, to the byte.
+Totals are equal to those of `coppice prof summary`, to the byte.
 
 Examples:
   python -m coppice.prof export memory-viz t.trace -o t.pickle
@@ -36,14 +36,14 @@ Examples:
 
 {CODES}"""
 IMPORT = f"""\
-What would this model need in one pool? Allocations become lifetimes, a step per event of the file,
-and are planned as coppice plans those of a graph. The peak of what was allocated is a bound from
-below; what the other allocator reserved is what the plan would save.
+How much memory would this model need in one pool? Allocations become lifetimes, with a step per
+event of the file, and are planned like those of a graph. The peak of the allocated bytes is a lower
+bound. The difference between the plan and what the other allocator reserved is what you would save.
 
 Formats:
-  memory-viz  what torch.cuda.memory._dump_snapshot wrote, or the same as JSON; nothing that a
-              pickle names is looked up or run
-  rmm-csv     what RMM's logging adaptor wrote
+  memory-viz  a file of torch.cuda.memory._dump_snapshot, or the same as JSON; nothing that the
+              pickle names is imported or run
+  rmm-csv     a log of RMM's logging adaptor
 
 Examples:
   python -m coppice.prof import memory-viz snapshot.pickle
@@ -55,7 +55,7 @@ MODES = ("history", "plan", "path")
 
 
 class Parser(argparse.ArgumentParser):
-    """What is wrong is said in one line."""
+    """Reports an error in one line."""
 
     def error(self, message):
         raise Refused(f"{message}; see {self.prog} --help")
@@ -70,27 +70,27 @@ def call_number(text):
 
 def parser():
     result = Parser(prog="python -m coppice.prof",
-                    description="Traces in formats of other people's tools, and back")
+                    description="Traces and memory snapshots in the formats of other tools")
     parts = result.add_subparsers(dest="command", required=True, metavar="export|import")
     add = {name: parts.add_parser(name, help=help, description=help, epilog=notes,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
            for name, help, notes in (
-               ("export", "Write a trace in a format of other people's tools", EXPORT),
-               ("import", "Plan what another allocator was asked for", IMPORT))}
+               ("export", "Write a trace in the format of another tool", EXPORT),
+               ("import", "Plan the allocations of another allocator", IMPORT))}
     out, into = add["export"].add_argument, add["import"].add_argument
     out("format", metavar="FORMAT", choices=("memory-viz", "perfetto", "rmm-csv", "nsys-sidecar"))
     out("trace", metavar="TRACE", help="trace file")
     out("-o", "--out", metavar="FILE",
         help="write to this file; - or nothing is standard output")
-    out("--mode", choices=MODES, help="memory-viz: of what (default: history)")
+    out("--mode", choices=MODES, help="memory-viz: what to show (default: history)")
     out("--json", action="store_true", help="memory-viz: JSON in place of a pickle")
     out("--call", type=call_number, metavar="N",
-        help="path: its last call (default: that of the longest path)")
+        help="path: the last call of the path (default: that of the longest path)")
     out("--lane", type=call_number, metavar="N", help="path: the lane of that call (default: 0)")
     into("format", metavar="FORMAT", choices=("memory-viz", "rmm-csv"))
-    into("file", metavar="FILE", help="what the other allocator wrote")
+    into("file", metavar="FILE", help="file that the other allocator wrote")
     into("-o", "--out", metavar="FILE.csv",
-         help="write the lifetimes to this file, for coppice plan; of one device")
+         help="write the lifetimes to this file, for coppice plan; for a file of one device only")
     into("--json", action="store_true", help="print JSON and nothing else on standard output")
     return result
 
@@ -164,7 +164,7 @@ def run_import(options):
     devices = read(options.file)
     if options.out and len(devices) != 1:
         raise Refused(f"{options.file}: it has {len(devices)} devices, and lifetimes are written "
-                      "of one; leave out -o")
+                      "for one only; leave out -o")
     rows = [planned.plan(lifetimes) for lifetimes in devices]
     if options.out:
         write(options.out, planned.lifetimes_csv(devices[0]).encode())

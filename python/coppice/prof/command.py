@@ -1,4 +1,4 @@
-"""Asks the command `coppice`."""
+"""Runs the command `coppice` and reads its output."""
 
 import pathlib
 import shutil
@@ -11,7 +11,7 @@ USAGE, OUTPUT, MEMORY = 2, 4, 6
 
 
 class Refused(Exception):
-    """Why there is no answer, in one line, and the exit code that goes with it."""
+    """The reason of a failure, in one line, and its exit code."""
 
     def __init__(self, message, code=USAGE):
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What another allocator was asked for, as lifetimes of buffers: a step per event."""
+"""Reads the allocations of another allocator as lifetimes of buffers, with a step per event."""
 
 import io
 import json
@@ -39,13 +39,14 @@ class Lifetimes:
         self.open = {}  # Since when, and bytes, by address.
 
     def alloc(self, address, bytes):
-        """If the address was in use, that ends."""
+        """If the address was in use, that use ends."""
         if address in self.open:
             self._close(*self.open[address], self.steps)
         self.open[address] = self.steps, bytes
 
     def free(self, address, bytes):
-        """If the address was not in use, `bytes` of it were from the beginning up to here."""
+        """If the address was not in use, `bytes` of it count as in use from the beginning up to
+        here."""
         if address in self.open:
             since, bytes = self.open.pop(address)
             self.empty += not bytes
@@ -69,7 +70,7 @@ class Lifetimes:
         return self
 
     def pairs(self):
-        """Of allocations, how many are there at the same time."""
+        """How many pairs of allocations exist at the same time."""
         begins, ends = (sorted(row[side] for row in self.rows) for side in (0, 1))
         ended = pairs = 0
         for begun, begin in enumerate(begins):
@@ -87,7 +88,7 @@ class Lifetimes:
 
 
 class PlainUnpickler(pickle.Unpickler):
-    """Of lists, dicts, numbers and texts: whatever a pickle names could run."""
+    """Reads only lists, dicts, numbers and texts, because any name in a pickle could run code."""
 
     def find_class(self, module, name):
         raise pickle.UnpicklingError(f"it names {module}.{name}, which could run code")
@@ -98,7 +99,8 @@ def read_bytes(path):
         with open(path, "rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror}; give what another allocator wrote") from error
+        raise Refused(f"{path}: {error.strerror}; give a file that another allocator "
+                      "wrote") from error
     if len(data) > FILE_BYTES_MAX:
         raise Refused(f"{path}: the file has more than {FILE_BYTES_MAX} bytes; record less")
     return data
@@ -184,8 +186,8 @@ class Snapshot:
                 segment.get, ("device", "address", "total_size", "blocks"))
             if not (whole(device, DEVICES_MAX - 1) and type(address) is int and whole(bytes)
                     and isinstance(blocks, list)):
-                raise self.error(where, "it has no device, address, total_size and blocks, or they "
-                                        "are no such thing")
+                raise self.error(where, "it has no device, address, total_size and blocks of the "
+                                        "right types")
             reserved, used = there.get(device, (0, []))
             for place, block in self.walk(blocks):
                 size, state = block.get("size"), block.get("state")
@@ -268,8 +270,8 @@ def take_row(fields, lifetimes):
     elif action == "allocate":
         # RMM gives a null pointer for no bytes, as often as it is asked.
         if address and address in lifetimes.open:
-            raise ValueError(f"{address:#x} is allocated, and was so before without a free; give "
-                             "the log of one resource, whole")
+            raise ValueError(f"{address:#x} is allocated twice without a free in between; give the "
+                             "whole log of one resource")
         lifetimes.alloc(address, int(size))
     elif action == "free":
         lifetimes.free(address, int(size))

@@ -1,9 +1,9 @@
 """What a session had mapped and what its calls held, step by step.
 
-A trace tells bytes by kind and leases by output, but no device addresses. So each kind of memory
-gets a range of addresses of its own, of which the session has so many bytes from the start. On one
-lane, outputs that calls hold lie in the range of the plan windows where the node's plan says; the
-windows of several lanes share that range, in which outputs lie where there is room.
+A trace has bytes by kind and leases by output, but no device addresses. So each kind of memory gets
+a range of addresses of its own; the session holds the first bytes of it. With one lane, outputs
+that calls hold lie in the range of the plan windows, at the offset of the node's plan. With several
+lanes, their windows share that range, and outputs lie where there is room.
 """
 
 import collections
@@ -24,7 +24,7 @@ Step = collections.namedtuple("Step", "action time_ns kind address bytes what")
 
 @dataclasses.dataclass(eq=False)
 class Held:
-    """An output that somebody holds."""
+    """An output that is leased."""
 
     lane: int
     call: int

@@ -1,9 +1,9 @@
-"""A memory snapshot as PyTorch's viewers take them: what is there, and how it came to be so.
+"""A memory snapshot for PyTorch's viewers: what is allocated, and the events that led to it.
 
-A segment is a stretch of addresses, cut into blocks without holes. Blocks that share addresses
-cannot be told, so a buffer that begins in place of another ends it. A viewer draws nothing at all
-of a file whose events have categories but none of them `unknown`, so segments have that. What only
-coppice knows is under "coppice", which readers pass over.
+A segment is a stretch of addresses, cut into blocks without holes. The format has no blocks that
+share addresses, so a buffer that begins in place of another ends it. A viewer draws nothing if
+events have categories and none of them is `unknown`, so segments have that category. What only
+coppice knows is under "coppice", which readers ignore.
 """
 
 from coppice.prof.history import PLANS, History
@@ -209,7 +209,7 @@ def run_plan(node, window, base=0, call=None):
 
 
 def plan(trace):
-    """A pretended device per bucket, on which its highest plan runs: time is its steps."""
+    """One device per bucket, on which its highest plan runs: its steps are the time."""
     highest = {}
     for node in trace.nodes.values():
         best = highest.setdefault(node["bucket"], node)

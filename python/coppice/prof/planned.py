@@ -1,4 +1,4 @@
-"""What a model that ran without coppice would need in one pool."""
+"""Plans how much memory a model that ran without coppice would need in one pool."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ HEAD = ("device", "events", "allocations", "reserved", "allocated", "plan", "/ b
 
 
 def lifetimes_csv(lifetimes):
-    """As `coppice plan` reads them."""
+    """The lifetimes in the format that `coppice plan` reads."""
     rows = (f"{number},{lower},{upper},{bytes},{ALIGNMENT}\n"
             for number, (lower, upper, bytes) in enumerate(lifetimes.rows))
     return "id,lower,upper,size,alignment\n" + "".join(rows)
@@ -25,8 +25,8 @@ def plan(lifetimes):
     """Figures of the device and of its plan. Raises Refused if there is none."""
     if (pairs := lifetimes.pairs()) > PAIRS_MAX:
         raise command.Refused(
-            f"{lifetimes.name}: device {lifetimes.device}: {len(lifetimes.rows)} allocations are "
-            f"{pairs} pairs that are there at the same time, and {PAIRS_MAX} are planned at most; "
+            f"{lifetimes.name}: device {lifetimes.device}: {len(lifetimes.rows)} allocations have "
+            f"{pairs} pairs that exist at the same time, and at most {PAIRS_MAX} can be planned; "
             "record less")
     planned = {"bound_bytes": 0, "height_bytes": 0, "gap": 1.0, "method": "empty"}
     if lifetimes.rows:
@@ -61,8 +61,8 @@ def bytes_text(bytes):
 
 def table(devices):
     """A row per device, and what is not in its plan."""
-    rows, notes = [HEAD], ["  reserved and allocated: at most, by the other allocator; allocated "
-                           "is the bound of the plan"]
+    rows, notes = [HEAD], ["  reserved and allocated: peaks of the other allocator; allocated is a "
+                           "lower bound of the plan"]
     for each in devices:
         reserved = each["reserved_peak_bytes"]
         rows.append((str(each["device"]), str(each["events"]), str(each["allocations"]),
@@ -71,10 +71,10 @@ def table(devices):
                      f"{each['gap']:.4f}", each["method"]))
         if count := each["live_before_the_events"]:
             notes.append(f"note: on device {each['device']} {count} allocations are older than the "
-                         "first event; they count as there from the beginning")
+                         "first event; they count as allocated from the beginning")
         if count := each["requests_refused"]:
-            notes.append(f"note: on device {each['device']} {count} requests were refused; the "
-                         "plan lacks them")
+            notes.append(f"note: on device {each['device']} {count} requests were refused; they "
+                         "are not in the plan")
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["  ".join(["", *map(str.rjust, row[:-1], widths), row[-1]]) for row in rows]
     return "\n".join(lines + notes) + "\n"

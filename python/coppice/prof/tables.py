@@ -11,8 +11,9 @@ PLAN = ("around", "donated", "buffers")  # Of a node, what a list of graphs leav
 
 
 def rmm_csv(trace):
-    """A log as RMM's logging adaptor writes it: what the session had mapped, a pointer per kind of
-    memory. A kind that grows is freed and allocated again. Time is that of the session."""
+    """A log in the format of RMM's logging adaptor: the memory that the session had mapped, with a
+    pointer per kind. A kind that grows is freed and allocated again. Time is that of the
+    session."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(RMM_HEADER)
@@ -30,7 +31,7 @@ def clock(time_ns):
 
 
 def nsys_sidecar(trace):
-    """Which bucket each graph is of, for readers of Nsight Systems' reports."""
+    """The bucket of each graph, for readers of Nsight Systems' reports."""
     graphs = {number: {**{key: value for key, value in node.items() if key not in PLAN},
                        "recorded_ns": None, "evicted_ns": None, "launches": 0}
               for number, node in trace.nodes.items()}

@@ -1,4 +1,4 @@
-"""A trace, as `coppice prof json` tells it (tools/prof/export/prof_json.h)."""
+"""A trace, as `coppice prof json` prints it (tools/prof/export/prof_json.h)."""
 
 import itertools
 import json
@@ -36,7 +36,8 @@ class Trace:
 
 
 def told(events, total, stream=None):
-    """The same events; a terminal at `stream` (None: standard error) is told how many came."""
+    """The same events; prints their number while they come, if `stream` (None: standard error) is a
+    terminal."""
     stream = stream or sys.stderr
     tells = stream.isatty() and total >= TOLD_EVERY
     for number, event in enumerate(events, 1):

@@ -4,12 +4,11 @@
     y = compiled(x)                       # recorded per size, replayed from then on
     coppice.torch.report(compiled)        # what was lifted, and what was not, and why
 
-On a GPU the kernels that Inductor makes run on it, as CUDA graphs of one pool. On a machine without
-one, tensors of the CPU are computed by the same kernels on the emulator, with the same graphs and
-the same pool, and races and accesses out of bounds are errors. What cannot be lifted runs by
-PyTorch, is counted and logged by logging.getLogger("coppice"), or is an error with
-options={"strict": True}; coppice.torch.options says what else there is, and GraphReport what is
-known of each graph.
+On a GPU, Inductor's kernels run on it, as CUDA graphs of one pool. On a machine without a GPU, the
+emulator computes tensors of the CPU by the same kernels, with the same graphs and the same pool;
+races and accesses out of bounds are errors. PyTorch runs what cannot be lifted. Each such case is
+counted, and logged by logging.getLogger("coppice"); with options={"strict": True} it is an error.
+coppice.torch.options has all options, and GraphReport has what is known of each graph.
 """
 
 from coppice.torch.allocator import allocator

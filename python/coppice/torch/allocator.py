@@ -1,11 +1,11 @@
-"""PyTorch's memory from coppice: of any torch.cuda.MemPool, and of callables while they run.
+"""Memory from coppice for PyTorch: for any torch.cuda.MemPool, and for callables while they run.
 
     pool = torch.cuda.MemPool(coppice.torch.allocator())
     with torch.cuda.use_mem_pool(pool):
         cache = torch.empty(...)
 
-PyTorch's own allocator is never replaced: a pool per run is asked in its place, on the thread that
-runs the callable.
+PyTorch's own allocator is never replaced. During a run, the thread of the callable allocates from a
+pool of that run.
 
 Units: bytes. Threads: any.
 """
@@ -13,10 +13,12 @@ Units: bytes. Threads: any.
 import concurrent.futures
 import contextlib
 import functools
+import inspect
 import re
 
 import torch
 
+from coppice.devices import LEGACY_STREAM
 from coppice.devices import device as shared_device
 from coppice.errors import FailedPrecondition, Unavailable
 
@@ -24,11 +26,11 @@ NAMED_MAX = 4  # Blocks that a message lists.
 
 
 def allocator(device=None):
-    """What torch.cuda.MemPool takes: memory of a coppice.Device of CUDA (None: the one that all
-    share), in wrapped callables the run's own. Raises Unavailable where there is no CUDA."""
+    """An allocator for torch.cuda.MemPool: it takes memory of a coppice.Device of CUDA (None: the
+    shared one), or of the run inside wrapped callables. Raises Unavailable without CUDA."""
     shared = device or shared_device("cuda")
     if shared.kind != "cuda":
-        raise Unavailable("coppice.torch.allocator: the emulator's memory is none of PyTorch's")
+        raise Unavailable("coppice.torch.allocator: PyTorch cannot use the emulator's memory")
     shared.lend_memory()
     return pluggable().allocator()
 
@@ -40,7 +42,7 @@ def pluggable():
 
 
 def library_path():
-    """The libcoppice.so that this process has loaded: another copy would know of no run."""
+    """The libcoppice.so that this process has loaded: another copy would not know the runs."""
     with open("/proc/self/maps") as maps:
         found = re.search(r"/\S*/libcoppice\.so[.\d]*$", maps.read(), re.M)
     if found is None:
@@ -53,8 +55,7 @@ def running_torch(run):
     """PyTorch's current stream and memory of a run (coppice.running.Run). Raises FailedPrecondition
     after a recording that took memory elsewhere."""
     ordinal = run.device.ordinal
-    stream = torch.cuda.ExternalStream(run.stream, device=torch.device("cuda", ordinal))
-    with torch.no_grad(), torch.cuda.stream(stream):
+    with torch.no_grad(), on_stream(run.stream, ordinal):
         if run.context is None:
             yield
             return
@@ -70,20 +71,48 @@ def running_torch(run):
             drop(held)
 
 
+class StepMemory:
+    """PyTorch's stream and memory for the steps of a program that it runs. What they allocate while
+    they are recorded is written again by every replay, so that the pool lives as long as this."""
+
+    def __init__(self, ordinal):
+        self.ordinal, self.pool = ordinal, torch.cuda.MemPool()
+
+    @contextlib.contextmanager
+    def running(self, stream):
+        """Inside the scope, this thread's launches go to `stream`, which may be captured."""
+        with on_stream(stream, self.ordinal), allocating(self.ordinal, self.pool.id):
+            yield
+
+
+def on_stream(stream, ordinal):
+    """Inside the scope, a stream is PyTorch's current one, which has the legacy one as its
+    default."""
+    device = torch.device("cuda", ordinal)
+    return torch.cuda.stream(torch.cuda.default_stream(device) if stream == LEGACY_STREAM else
+                             torch.cuda.ExternalStream(stream, device=device))
+
+
 @contextlib.contextmanager
 def allocating(ordinal, pool):
-    """torch.cuda.use_mem_pool, but for a capture that PyTorch did not begin."""
+    """torch.cuda.use_mem_pool, but for a capture that PyTorch did not begin. Workspaces of cuBLAS,
+    which PyTorch keeps by streams, are allocated anew within, and end with it: another run would
+    find them, and allocate otherwise, or write to what is somebody else's by then."""
+    torch._C._cuda_clearCublasWorkspaces()
     torch._C._cuda_beginAllocateCurrentThreadToPool(ordinal, pool)
     try:
         yield
     finally:
+        torch._C._cuda_clearCublasWorkspaces()
         torch._C._cuda_endAllocateToPool(ordinal, pool)
+        torch._C._cuda_releasePool(ordinal, pool)  # Of what began it.
 
 
 def blocks_elsewhere(stream, pool):
     """Blocks in use that PyTorch allocated for a stream in other pools, by address."""
-    return {block["address"]: block
-            for segment in torch.cuda.memory_snapshot(include_traces=False)
+    without = {"include_traces": False} if "include_traces" in inspect.signature(
+        torch.cuda.memory_snapshot).parameters else {}  # Not before 2.11.
+    return {block["address"]: block for segment in torch.cuda.memory_snapshot(**without)
             if segment["stream"] == stream and tuple(segment["segment_pool_id"]) != tuple(pool)
             for block in segment["blocks"] if block["state"] == "active_allocated"}
 
@@ -96,8 +125,8 @@ def check_blocks(before, after):
     more = f"; and {len(new) - NAMED_MAX} more" if len(new) > NAMED_MAX else ""
     raise FailedPrecondition(
         f"the callable took memory of PyTorch's own pools while it was recorded: {named}{more}; "
-        "replays would write to it when it is somebody else's: allocate on the thread that is "
-        "called, or before")
+        "replays would write to it after PyTorch has reused it: allocate on the thread of the "
+        "call, or before the call")
 
 
 def describe(block):

@@ -1,15 +1,17 @@
 """Runs PyTorch's operators for `call` steps: on tensors of the CPU that are an emulator's memory,
-or on tensors of a CUDA device, whose launches are captured.
+or on tensors of a CUDA device, on the stream of the step, which may capture what they launch.
 
 What a step's `options` mean is said by the operator's schema: integers and JSON, in which tensors
 of a list are "input:3", and names of types, devices and layouts (coppice/export/lift.py);
 "output:0" is the shape of the first output, "input:1:0" the first of the second input's sizes,
-"complex:1.0:2.0" a complex number. The option `complex`, which no operator has, says which inputs
-and outputs are pairs of parts of complex numbers.
+"complex:1.0:2.0" a complex number. Two options do not belong to an operator: `complex` says which
+inputs and outputs are pairs of parts of complex numbers. `order` says that the last output is not a
+result: this buffer makes steps run one after another, because they share PyTorch's workspaces and
+generators.
 
-An operator is part of the device's work and may not wait for it: a compiled function that it calls
-runs by PyTorch, on its thread or on one that it waits for, and what else it asks of coppice is an
-error.
+An operator is part of the device's work and may not wait for it. PyTorch runs a compiled function
+that an operator calls, on the operator's thread or on one that it waits for. Any other call of
+coppice by an operator is an error.
 """
 
 import contextlib
@@ -19,8 +21,8 @@ import threading
 
 import torch
 
-INSIDE = ("it is called by an operator that PyTorch runs for coppice, whose work it would be "
-          "part of")
+INSIDE = ("it is called by an operator that PyTorch runs for coppice, and may not run inside of "
+          "that")
 AWAITED = ("an operator that PyTorch runs for coppice waits for a thread, which may be the one "
            "that calls it")
 
@@ -30,7 +32,7 @@ _threads = set()  # That run operators, by their numbers.
 
 @contextlib.contextmanager
 def within_operator(name):
-    """Says of this thread that it runs an operator as work of the device."""
+    """Notes that this thread runs an operator as work of the device."""
     before = running_operator()
     _thread.operator = name
     _threads.add(threading.get_ident())
@@ -64,13 +66,18 @@ def operator_of(name):
     return getattr(getattr(known, operator), overload)
 
 
-def function_of(name):
-    """What coppice calls for steps of that name: fn(inputs, outputs, options, stream)."""
+def function_of(name, memory=None):
+    """What coppice calls for steps of that name: fn(inputs, outputs, options, stream). On CUDA it
+    launches on that stream, with the program's StepMemory; on an emulator PyTorch computes on the
+    host, when the stream comes to the step."""
     target = operator_of(name)
 
     def run(inputs, outputs, options, stream):
-        with torch.no_grad(), within_operator(name):
+        launching = memory.running(stream) if memory else contextlib.nullcontext()
+        with torch.no_grad(), within_operator(name), launching:
             options = dict(options)
+            if options.pop("order", None):
+                outputs = outputs[:-1]
             pairs = json.loads(options.pop("complex", "{}"))
             given = tensors_of(inputs, pairs.get("inputs", ()))
             written = tensors_of(outputs, pairs.get("outputs", ()))
@@ -90,8 +97,9 @@ def function_of(name):
 
 
 def tensors_of(handed, pairs):
-    """What a step hands over as PyTorch's tensors; some are pairs of parts of complex numbers."""
-    tensors = [torch.from_dlpack(one) for one in handed]
+    """What a step hands over as PyTorch's tensors; some are pairs of parts of complex numbers. They
+    are ready where the step's stream is: nothing waits for them, least of all a capture."""
+    tensors = [torch.from_dlpack(one.__dlpack__(stream=-1)) for one in handed]
     return [torch.view_as_complex(tensor) if index in pairs else tensor
             for index, tensor in enumerate(tensors)]
 

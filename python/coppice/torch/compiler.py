@@ -3,14 +3,15 @@
     Dynamo ──► AOTAutograd ──► per graph (forward, backward, inference): lower ──► LiftedGraph
                on the CPU as the function runs, or on CUDA          or PyTorch, with a reason
 
-Inductor's own passes and AOTAutograd do all that they do for Inductor's backend; what is ours is
-the last step, which Inductor calls inner_compile. Functions of a machine without a GPU are traced
-on the CPU, where autograd works without a device, and moved to a pretended one then; operators that
-only CPUs have are kept out of the trace.
+Inductor's own passes and AOTAutograd do the same as for Inductor's backend; coppice replaces the
+last step, which Inductor calls inner_compile. Without a GPU, functions are traced on the CPU, where
+autograd works without a device, and are then moved to a pretended one; operators that only CPUs
+have are kept out of the trace.
 """
 
 import contextlib
 import copy
+import functools
 import logging
 
 import torch
@@ -20,7 +21,8 @@ from torch._inductor import compile_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves
 
-from coppice.errors import FAULTS, Error
+from coppice.devices import device_of_tensors
+from coppice.errors import FAULTS, Error, Unavailable
 from coppice.export.inductor import (CompilerError, PrologueError, TemplateError,
                                       pretended_driver)
 from coppice.export.manifest import ExportError
@@ -33,13 +35,14 @@ from coppice.torch.kernels import launch_without_driver, take_kernels
 from coppice.torch.lowering import fake_mode_of, lower
 from coppice.torch.padding import Padding, names_of, padding_of, sources_by
 from coppice.torch.seeds import draw_by_seeds, keep_seeds
-from coppice.torch.session import kind_of, shared
+from coppice.torch.session import cuda_ordinals, place_of, shared
 
 # Inductor's options to try, one after another, each with the errors that it mends: templates whose
 # operands are computed in them may make kernels that do not compile, and so may templates at all.
 ATTEMPTS = (({}, ()), ({"prologue_fusion": False}, PrologueError),
             ({"max_autotune_gemm": False, "max_autotune_conv_backends": "ATEN"}, TemplateError))
 ALIGNMENT = 16  # Bytes, which kernels are compiled for.
+log = logging.getLogger("coppice")
 EMULATED = 80  # The architecture whose PTX the emulator executes; 89 is the next.
 
 
@@ -47,10 +50,8 @@ def backend(module, inputs, *, options=None, mode=None):
     """Compiles a graph of Dynamo's; see options.py. Errors: ValueError for wrong options, NotLifted
     under strict."""
     chosen = settings.parse(options, mode)
-    kind = kind_of(chosen.device)
-    cuda = kind == "cuda" and any(getattr(value, "is_cuda", False) for value in inputs)
-    session = shared(kind, chosen.session_options())
-    compiler = Compiler(module, chosen, session, cuda)
+    kind, ordinal = place_of(chosen.device, module, inputs)
+    compiler = Compiler(module, chosen, kind, ordinal, cuda_ordinals(module, inputs))
     if "specialization" in module.meta:  # Then tensors are real, of which nothing else is known.
         inputs = [node.meta.get("example_value", value) for node, value in zip(
             module.graph.find_nodes(op="placeholder"), inputs)]
@@ -58,7 +59,7 @@ def backend(module, inputs, *, options=None, mode=None):
                "joint_graph_constant_folding": False}  # x + 0 is another tensor, and 0.0 of -0.0.
     with contextlib.ExitStack() as stack:
         stack.enter_context(functorch_config.patch(enable_autograd_cache=False))
-        if not cuda:
+        if not compiler.cuda:
             stack.enter_context(sdpa_kernel(SDPBackend.MATH))
             stack.enter_context(without_libraries())
             stack.enter_context(pretended_driver(EMULATED))
@@ -72,7 +73,7 @@ take_kernels(backend)
 
 @contextlib.contextmanager
 def without_libraries():
-    """Within, no operators of oneDNN are traced, and NNPACK limits no sizes."""
+    """Inside the scope, no operators of oneDNN are traced, and NNPACK limits no sizes."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -85,8 +86,15 @@ def without_libraries():
 class Compiler:
     """Compiles the graphs of one function that Dynamo captured."""
 
-    def __init__(self, module, options, session, cuda):
-        self.options, self.session, self.cuda = options, session, cuda
+    def __init__(self, module, options, kind, ordinal, ordinals):
+        self.options, self.ordinal, self.cuda = options, ordinal, bool(ordinals)
+        self.session, self.unserved = None, why_not(kind, ordinals)
+        try:
+            if not self.unserved:
+                self.session = shared(device_of_tensors(kind, ordinal), options.session_options())
+        except Unavailable as error:
+            self.unserved = str(error)
+            warn_once(self.unserved)
         self.frame = frame_of(module)
         self.ignored = unknown_names(options.names(), self.frame, {
             name for one in reports.reports_of(self.frame.owner) for name in one.sizes},
@@ -119,29 +127,31 @@ class Compiler:
         except ExportError as error:
             report.reasons.append(str(error))
             reports.tell(report, str(error), strict)
+            fallback.make()  # Which tells AOTAutograd how its results lie.
             compiled = counted(fallback, report)
         reports.add(report, frame.owner)
         return compiled
 
     def tell_of_frame(self, report):
-        """Code that is left to Python is an error under strict; names that no size has are one,
-        too, and else a line in the log."""
+        """Code that is left to Python is an error under strict. A name that no size has is also an
+        error under strict, and a line in the log otherwise."""
         strict, frame = self.options.strict, self.frame
         if strict and frame.graph_break:
             reports.tell(report, frame.graph_break, strict, "leaves it to Python")
         if self.ignored:
-            reports.tell(report, f"no size is called {', '.join(self.ignored)}, which options name;"
-                         f" its sizes are {', '.join(frame.sizes)}", strict, "ignores the name")
+            reports.tell(report, f"no size is called {', '.join(self.ignored)}, which the options "
+                         f"name; the sizes are {', '.join(frame.sizes)}", strict,
+                         "ignores the name")
 
     def lift(self, module, original, inputs, report, flags, fallback):
         if running_operator():
             raise ExportError(INSIDE)
+        if self.unserved:
+            raise ExportError(self.unserved)
         capability = emulated(module)
         if self.cuda:
-            major, minor = torch.cuda.get_device_capability()
+            major, minor = torch.cuda.get_device_capability(self.ordinal)
             capability = 10 * major + minor
-        elif self.session.device.kind == "cuda":
-            raise ExportError("its tensors are not on CUDA")
         lowered = self.lower(module, inputs, capability, flags)
         calls = lowered.calls()
         for name in calls:
@@ -166,7 +176,8 @@ class Compiler:
         return compiled
 
     def padding(self, lowered, module, report):
-        """Which sizes are padded; what is not although the caller asked for it is told."""
+        """Which sizes are padded. Reports sizes that are not padded although the caller asked for
+        it."""
         if report.kind == "backward" or not self.options.claim:
             return Padding()
         padding = padding_of(lowered, module, self.options, self.frame, report.kind)
@@ -191,17 +202,37 @@ class Compiler:
         raise failed
 
     def fallback(self, module, inputs, flags):
-        """What runs a graph that is not lifted, made when it is called: Inductor on CUDA, PyTorch
-        on the CPU."""
-        made = []
+        if self.cuda:
+            return Fallback(lambda: compile_fx.compile_fx_inner(module, inputs, **flags))
+        return Fallback(lambda: make_boxed_func(draw_by_seeds(module).forward))
 
-        def run(arguments):
-            if not made:
-                made.append(compile_fx.compile_fx_inner(module, inputs, **flags) if self.cuda
-                            else make_boxed_func(draw_by_seeds(module).forward))
-            return made[0](arguments)
 
-        return run
+class Fallback:
+    """Runs a graph that is not lifted, and calls that a lifted graph refuses, with Inductor on CUDA
+    and with PyTorch on the CPU. It is compiled at its first call, if not before."""
+
+    def __init__(self, make):
+        self._boxed_call = True
+        self.make = functools.cache(make)
+
+    def __call__(self, arguments):
+        return self.make()(arguments)
+
+
+def why_not(kind, ordinals):
+    """Why a device of this kind cannot be used for tensors on these GPUs; "" if it can."""
+    if kind == "emulator":
+        return "its tensors are on CUDA, and the device is the emulator" if ordinals else ""
+    if not ordinals:
+        return "its tensors are not on CUDA"
+    named = ", ".join(map(str, sorted(ordinals)))
+    return f"its tensors are on several GPUs: {named}" if len(ordinals) > 1 else ""
+
+
+@functools.cache
+def warn_once(reason):
+    """Warns once of what is missing for all functions of a device."""
+    log.warning("coppice: PyTorch runs all functions of this device: %s", reason)
 
 
 def emulated(module):
@@ -238,7 +269,8 @@ def copied(module):
 
 @contextlib.contextmanager
 def quiet_compiler():
-    """Within, Inductor does not print the source of a kernel that Triton cannot compile."""
+    """Inside the scope, Inductor does not print the source of a kernel that Triton cannot
+    compile."""
     log = logging.getLogger("torch._inductor.runtime.triton_heuristics")
     before, log.disabled = log.disabled, True
     try:
@@ -256,7 +288,7 @@ def plan_nothing_to_donate():
 
 
 def tell_strides(strides):
-    """Tells AOTAutograd how the outputs lie, by which it compiles the backward graph."""
+    """Gives AOTAutograd the strides of the outputs, with which it compiles the backward graph."""
     context = torch._guards.TracingContext.try_get()
     if context is not None and context.output_strides is not None:
         context.output_strides.extend(strides)

@@ -1,5 +1,5 @@
-"""What Dynamo says of the function that it compiles: whose graph it is, what its sizes are called,
-and whether code is left to Python between this graph and the next.
+"""What Dynamo knows of the function that it compiles: which function the graph belongs to, the
+names of its sizes, and whether Python runs code between this graph and the next.
 """
 
 import dataclasses
@@ -57,7 +57,7 @@ def name_of(root):
 
 
 def break_of(output, code):
-    """Why Python runs before or behind the graph: the break that ends it, or the one in front."""
+    """Why Python runs before or after the graph: the break that ends it, or the one before it."""
     reason = getattr(output, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break:
         where = next((f" at {frame.filename.rpartition('/')[2]}:{frame.lineno}"
@@ -65,7 +65,7 @@ def break_of(output, code):
         why, _, _ = reason.reason.strip().partition("\n")
         return f"graph break{where}: {why}"
     if code.co_name.startswith(RESUMED):
-        return "graph break: Python runs what is in front of it"
+        return "graph break: Python runs what is before it"
     return ""
 
 

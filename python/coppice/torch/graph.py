@@ -1,9 +1,9 @@
 """A lifted graph, called as AOTAutograd calls what it compiled: with one list of integers and
 tensors, for a list of results.
 
-On an emulator tensors are on the CPU: those that lie where they always lie are mirrored
-(session.py), others copied in, and outputs copied out into tensors of the promised strides. On CUDA
-everything is read and written where it lies.
+On an emulator, tensors are on the CPU. Those that stay at their address are mirrored (session.py),
+others are copied in, and outputs are copied out into tensors of the promised strides. On CUDA,
+everything is read and written in place.
 """
 
 import itertools
@@ -17,8 +17,9 @@ from coppice.errors import (FailedPrecondition, InvalidArgument, OutOfRange, Res
                             StaleOutput)
 from coppice.export.sizes import span
 from coppice.learning import Learner
-from coppice.libraries import library_stream, ordered
+from coppice.libraries import library_stream
 from coppice.torch import calls, reports
+from coppice.torch.allocator import StepMemory
 from coppice.torch.lowering import evaluator
 from coppice.torch.options import POLICY_MAX, bounded, learns
 from coppice.torch.results import Meta, Output, Size, View
@@ -73,8 +74,11 @@ class LiftedGraph:
             report.ignored = [name for name in options.names() if name not in symbols]
             report.ignored += [name for name in options.tensors() if name not in padding.names]
         report.program = f"{report.function} {report.kind} {next(numbers)}"
+        names = lowered.calls()
+        memory = StepMemory(shared.device.ordinal) if names and not shared.emulated else None
         options = {"name": report.program, "policies": policies, "claims": padding.claims,
-                   "functions": {name: calls.function_of(name) for name in lowered.calls()}}
+                   "exact": options.exact,
+                   "functions": {name: calls.function_of(name, memory) for name in names}}
         self.registration = package, options, learned
         self.register_on(shared)
         devices.follow(self)
@@ -130,8 +134,8 @@ class LiftedGraph:
         if None in pair:
             return None
         if pair[0] == pair[1]:
-            reports.tell(self.report, f"{names[0]} and {names[1]} are one size, which no policy of "
-                         "two can be of", self.strict, "ignores the policy")
+            reports.tell(self.report, f"{names[0]} and {names[1]} are always equal, so they cannot "
+                         "have a policy of two sizes", self.strict, "ignores the policy")
             return None
         return pair
 
@@ -149,14 +153,15 @@ class LiftedGraph:
         given = [*arguments, *self.constants]
         arguments.clear()
         self.report.runs += 1
-        if calls.running_operator():
-            return self.fall_back(given, calls.INSIDE)
-        if self.shared.session.closed:
-            raise FailedPrecondition(
-                "the session that this was compiled for is closed, as by coppice.reset_device() "
-                "and at the end of coppice.prof.trace; torch._dynamo.reset(), and call it again")
         sizes = [read(place, given) for place in self.places]
         values = self.evaluate(*sizes)
+        if calls.running_operator():
+            return self.fall_back(given, values, calls.INSIDE)
+        if self.shared.session.closed:
+            raise FailedPrecondition(
+                "the session that this was compiled for is closed, for example by "
+                "coppice.reset_device() or at the end of coppice.prof.trace; call "
+                "torch._dynamo.reset(), then call it again")
         scalars = [read(place, given) for place in self.scalars]
         try:
             outputs = self.run(given, scalars, values) if self.program else []
@@ -172,13 +177,19 @@ class LiftedGraph:
             # an emulator had no room for has left the tensors of the CPU as they were.
             if isinstance(error, ResourceExhausted) and not self.shared.emulated:
                 raise
-            return self.fall_back(given, str(error))
+            return self.fall_back(given, values, str(error))
         return [self.result(one, where, given, outputs, values) for one, where in self.returned]
 
-    def fall_back(self, given, reason):
+    def fall_back(self, given, values, reason):
         self.report.refuse(reason)
         reports.tell(self.report, reason, self.strict)
-        return self.fallback(given[:len(given) - len(self.constants)])
+        results = self.fallback(given[:len(given) - len(self.constants)])
+        moved = {}  # Outputs by number, which lie as AOTAutograd was told that they do.
+        for index, (one, _) in enumerate(self.returned):
+            if isinstance(one, Output) and one.index not in moved:
+                moved[one.index] = laid_out(results[index], self.outputs[one.index], values)
+        return [moved[one.index] if isinstance(one, Output) else result
+                for (one, _), result in zip(self.returned, results, strict=True)]
 
     def result(self, one, where, given, outputs, values):
         if isinstance(one, Output):
@@ -210,8 +221,8 @@ class LiftedGraph:
                 shared.bury()
 
     def bound(self, key, tensors):
-        """The binding of what lies where it always lies, by its addresses; None of nothing.
-        `tensors` makes what is bound if these addresses are new."""
+        """The binding of the tensors that stay at their address; None if there are none. `tensors`
+        makes what is bound if these addresses are new."""
         if not key:
             return None
         if key not in self.bindings:
@@ -327,7 +338,8 @@ class LiftedGraph:
     # On CUDA.
 
     def run_on_cuda(self, given, scalars, values):
-        stream = library_stream("torch")
+        device = torch.device("cuda", self.shared.device.ordinal)
+        stream = library_stream("torch", device.index)
         statics = [seen(given[one.position].detach(), one) for one in self.inputs if one.static]
         inputs = [seen(given[one.position].detach(), one)
                   for one in self.inputs if not one.static]
@@ -336,17 +348,16 @@ class LiftedGraph:
         targets = []
         for dtype, *parts in self.outputs:
             shape, strides, (offset,) = (values[part] for part in parts)
-            targets.append(made(dtype, shape, strides, offset, "cuda"))
+            targets.append(made(dtype, shape, strides, offset, device))
         self.learner.count_call(binding)
-        with ordered(self.shared.device, None if stream else "torch"):
-            self.program.run(inputs, scalars, binding=binding, stream=stream, poison=self.poison,
-                             output_mode="write_into",
-                             targets=[in_parts(target) for target in targets]).release()
+        self.program.run(inputs, scalars, binding=binding, stream=stream, poison=self.poison,
+                         output_mode="write_into",
+                         targets=[in_parts(target) for target in targets]).release()
         return targets
 
 
 def limit_of(symbol):
-    """Where the buckets of a size end that no policy ends."""
+    """Where the buckets of a size end if its policy has no end."""
     return min(symbol.get("max", POLICY_MAX), POLICY_MAX)
 
 
@@ -386,6 +397,15 @@ def view_of(base, dtype, shape, strides, offset):
         return base
     offset += base.storage_offset() * base.itemsize // dtype.itemsize
     return lying_in(base, dtype, shape, strides, offset)
+
+
+def laid_out(tensor, layout, values):
+    """The tensor, if it has the strides that were promised, else a copy that has."""
+    dtype, *parts = layout
+    shape, strides, (offset,) = (values[part] for part in parts)
+    if tensor.stride() == strides or not tensor.numel():
+        return tensor
+    return made(dtype, shape, strides, offset, tensor.device).copy_(tensor)
 
 
 def lying_in(tensor, dtype, shape, strides, offset):

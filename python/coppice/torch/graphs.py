@@ -14,20 +14,20 @@ import torch
 from coppice.devices import device as shared_device
 from coppice.devices import session as shared_session
 from coppice.errors import InvalidArgument, after_faults
-from coppice.libraries import library_stream, ordered
+from coppice.libraries import library_stream
 from coppice.tracing import register
 
 
 def from_graph(graph, *, name="graph", session=None, generators=()):
     """A callable that replays what a torch.cuda.CUDAGraph(keep_graph=True) captured, without
-    arguments and results: it reads and writes the memory that it was captured on.
+    arguments and results: it reads and writes the memory that the graph was captured on.
 
-    session     a coppice.Session; None: the one that all share on CUDA
-    generators  that were registered with the graph besides the default one
+    session     a coppice.Session; None: the shared session on CUDA
+    generators that were registered with the graph, besides the default one
 
-    The graph is replayed once here, to see whether it draws random numbers: PyTorch advances
-    generators when it replays a graph itself, and nobody does otherwise. Raises InvalidArgument for
-    a graph that does, or that keeps no graph."""
+    The graph is replayed once here, to see whether it draws random numbers: PyTorch advances its
+    generators only when PyTorch itself replays the graph. Raises InvalidArgument for a graph that
+    draws random numbers, or that keeps no graph."""
     raw = raw_graph(graph)
     refuse_random_numbers(graph, generators)
     return CapturedGraph(graph, raw, name, session or shared_session(shared_device("cuda")))
@@ -52,13 +52,13 @@ def refuse_random_numbers(graph, generators):
         generator.set_state(state)
     if any(drew):
         raise InvalidArgument("from_graph: the graph draws random numbers, which would be the same "
-                              "in every replay; wrap the callable by coppice.wrap and give random "
-                              "numbers as an input")
+                              "in every replay; wrap the callable with coppice.wrap and pass "
+                              "random numbers as an input")
 
 
 class CapturedGraph:
-    """What from_graph returns. Ends with close(), or when it goes; keeps the CUDAGraph, and with it
-    PyTorch's memory."""
+    """What from_graph returns. It ends with close(), or when nothing refers to it any more. It
+    keeps the CUDAGraph, and with it PyTorch's memory."""
 
     def __init__(self, graph, raw, name, session):
         self.graph, self.session = graph, session
@@ -68,10 +68,7 @@ class CapturedGraph:
         """Replays it on `stream`, a number; None: the current stream. Returns the coppice.Lease,
         which says how it ran."""
         if stream is None and self.session.device.kind == "cuda":
-            stream = library_stream("torch")
-            if stream == 0:
-                with ordered(self.session.device, "torch"):
-                    return self.program.run([])
+            stream = library_stream("torch", self.session.device.ordinal)
         return self.program.run([], stream=stream or 0)
 
     def explain(self):
@@ -79,7 +76,7 @@ class CapturedGraph:
         return self.program.explain([])
 
     def buckets(self):
-        """Of the one bucket: replays, graph_nodes and more."""
+        """For the one bucket: replays, graph_nodes and more."""
         return [bucket for bucket in self.session.buckets()
                 if (bucket["program"], bucket["variant"]) == (self.program.name,
                                                               self.program.variant)]

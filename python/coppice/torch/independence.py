@@ -1,14 +1,14 @@
-"""Which sizes of a graph of aten operators are independent, as AOTAutograd makes it for Inductor.
+"""Finds the independent sizes of a graph of aten operators, which AOTAutograd made for Inductor.
 
-A size is *independent* if the graph, run at a larger one, computes the same elements within the
-real one, whatever its inputs hold beyond, but for integers that are indices, which hold their fill:
-a batch is, as a rule, and what a softmax sums over is not. Such a size may be padded although
-nobody promises anything of it.
+A size is *independent* if the graph, run at a larger size, computes the same elements within the
+real size, whatever its inputs hold beyond it (integers that are indices hold their fill). A batch
+usually is independent; the axis that a softmax sums over is not. An independent size may be padded
+without a promise of the caller.
 
-The size is followed through the graph. An axis *carries* it if the axis's own size depends on it;
-of that axis the first elements, as many as there really are, have to be those of a run at the real
-size. The rules below say which operators keep that. One without a rule does not, as far as is
-known, if anything that it reads or makes carries the size.
+The size is followed through the graph. An axis *carries* it if the axis's own size depends on it.
+The first elements of that axis, up to the real size, have to be those of a run at the real size.
+The rules below say which operators preserve that. An operator without a rule is assumed not to
+preserve it, if anything that it reads or makes carries the size.
 """
 
 import dataclasses
@@ -103,13 +103,13 @@ class Trace:
                 return Verdict(f"{name} draws other random numbers{line_of(node)}")
             rule, shapes = rule_of(node)
             if rule is None:
-                return Verdict(f"nothing is known of {name}{line_of(node)}")
+                return Verdict(f"coppice has no rule for {name}{line_of(node)}")
             given = arguments_of(node)
             if any(self.carries_number(value) for key, value in given.items()
                    if key not in shapes):
                 return Verdict(f"{name} computes with it{line_of(node)}")
             if not rule(self, node, given):
-                return Verdict(f"{name} does not keep its elements apart{line_of(node)}")
+                return Verdict(f"{name} mixes elements along it{line_of(node)}")
         return Verdict()
 
     def carries_number(self, value):

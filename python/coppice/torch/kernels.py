@@ -1,8 +1,8 @@
-"""Triton kernels of the program's own, on a machine without a GPU.
+"""The program's own Triton kernels, on a machine without a GPU.
 
 Dynamo takes kernels into graphs only where Triton has a driver; without one it would trace Triton
-itself. Here it takes them into graphs for this backend. What PyTorch runs of a function, as behind
-a graph break, launches its kernels on the emulator, on copies of the CPU's tensors.
+itself. Here it takes them into graphs for this backend. Parts of a function that PyTorch runs, for
+example after a graph break, launch their kernels on the emulator, on copies of the CPU tensors.
 """
 
 import functools
@@ -22,8 +22,6 @@ try:
     from triton.runtime.jit import JITFunction
 except ImportError:
     triton = None
-
-ALIGNMENT = 256  # Copies lie to it as what is copied does.
 
 
 def take_kernels(backend):
@@ -63,9 +61,9 @@ def launch_without_driver():
             if operator:
                 kernel = getattr(self, "base_fn", self).__name__
                 raise InvalidArgument(f"{operator} launches the Triton kernel {kernel}; define it "
-                                      "by torch.library.triton_op, so that it is lifted")
-            with launching(devices.device("emulator"), loaded=loaded,
-                           make_driver=copying_driver()):
+                                      "with torch.library.triton_op, so that it is lifted")
+            with launching(devices.device_of_tensors("emulator"), loaded=loaded,
+                           make_driver=raising_driver()):
                 return run(self, *args, **kwargs)
 
         return run_or_emulate
@@ -76,46 +74,17 @@ def launch_without_driver():
 
 
 @functools.cache
-def copying_driver():
-    """The class of a driver whose launches work on copies of the CPU's tensors."""
-    from coppice.triton import Driver
+def raising_driver():
+    """The class of a driver whose launches raise what the emulator finds in them."""
+    from coppice.triton.driver import Driver
 
-    class CopyingDriver(Driver):
+    class RaisingDriver(Driver):
         def __init__(self, *arguments):
             super().__init__(*arguments)
-            self.copies = {}  # By addresses of storages: all their bytes, and the copy of them.
             self.before = self.device.finding_count()
 
-        def get_benchmarker(self):
-            """Time says nothing here: the first configuration is the fastest."""
-            return lambda launch, quantiles: [0.0] * len(quantiles)
-
-        def address_of(self, value):
-            tensor = getattr(value, "base", value)  # Of triton.reinterpret.
-            known = super().address_of(value)
-            if known is not None or not isinstance(tensor, torch.Tensor) or not tensor.is_cpu:
-                return known
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() not in self.copies:
-                bytes_ = torch.empty(0, dtype=torch.uint8).set_(storage)
-                self.copies[storage.data_ptr()] = bytes_, self.copied(bytes_)
-            _, copy = self.copies[storage.data_ptr()]
-            return copy.data_ptr() + tensor.data_ptr() - storage.data_ptr()
-
-        def copied(self, host):
-            offset = host.data_ptr() % ALIGNMENT
-            memory = self.device.empty([offset + len(host)], "u8")
-            copy = self.device.view(memory.data_ptr() + offset, [len(host)], "u8", owner=memory)
-            copy.copy_from(host)
-            return copy
-
-        def launched(self):
-            copies, self.copies = self.copies, {}
+        def launched(self, name, grid, nbytes):
             self.device.synchronize()
             raise_findings(self.device, self.before)
-            for host, copy in copies.values():
-                now = torch.from_dlpack(copy.to_host())
-                if not torch.equal(host, now):  # What is only read may not be writable.
-                    host.copy_(now)
 
-    return CopyingDriver
+    return RaisingDriver

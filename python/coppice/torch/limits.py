@@ -1,4 +1,4 @@
-"""Maxima of sizes that nobody gave one, so that all that a program computes of sizes fits 64 bits.
+"""Maxima for sizes without one, so that everything that a program computes from sizes fits 64 bits.
 """
 
 from coppice.export.manifest import walk

@@ -2,9 +2,8 @@
 
     graph of aten operators ──► Inductor, for CUDA ──► the wrapper's graph ──► Lifter ──► Lowered
 
-What a program takes is less than what the graph is called with, and what the graph returns more
-than what a program gives back: integers, arguments as they came, views of either. Lowered says how
-one becomes the other.
+A program takes fewer arguments than the graph, and returns fewer results: the graph also has
+integers, unchanged arguments, and views. Lowered says how to convert between the two.
 """
 
 import dataclasses
@@ -218,13 +217,13 @@ class GraphLifter(Lifter):
             self.name_integer(position, node)
 
     def role(self, position, node, statics):
-        """An input; what is only returned, or read by nothing, is none."""
+        """An input; what nothing reads or returns is none."""
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
             named = isinstance(value, torch.SymInt)
             return "scalar", node.name if named else None
-        if all(user.op == "output" for user in node.users):
-            return "passed", node.name
+        if not node.users:
+            return "unused", node.name
         fixed = all(isinstance(size, int) for size in (*value.shape, *value.stride()))
         expanded = tuple(axis for axis, stride in enumerate(value.stride())
                          if isinstance(stride, int) and stride == 0 and value.shape[axis] != 1)
@@ -303,7 +302,7 @@ class GraphLifter(Lifter):
             self.values[node] = None if name is None else self.simplify(size_of(value))
             return
         tensor = self.values[node] = self.layouts[name] = self.tensor_of(name, node.meta["val"])
-        if kind == "passed":
+        if kind == "unused":
             return
         given = self.given[name]
         sizes = tuple(sympy.Integer(1) if axis in given.expanded else size
@@ -317,16 +316,16 @@ class GraphLifter(Lifter):
                               **({"static": True} if given.static else {})}
 
     def lift_call(self, node):
-        """Calls that draw random numbers come one after another, as in eager: each seems to write
-        one buffer."""
+        """Calls that PyTorch runs come one after another, as in eager: each seems to write one
+        buffer."""
         before, self.called = len(self.steps), node
         super().lift_call(node)
-        if torch.Tag.nondeterministic_seeded not in node.target.tags:
-            return
         for step in self.steps[before:]:
-            if step["op"] == "call":
-                self.buffers["random_order"] = {"role": "temporary", "dtype": "i64", "shape": [1]}
-                step["outputs"].append({"buffer": "random_order", "dtype": "i64", "shape": [1]})
+            if step["op"] == "call" and step["function"] != "gemm":
+                layout = {"dtype": "i64", "shape": [1]}
+                self.buffers["order_of_calls"] = {"role": "temporary", **layout}
+                step["outputs"].append({"buffer": "order_of_calls", **layout})
+                step["options"] = {**step.get("options", {}), "order": 1}
 
     def option(self, name, value, inputs):
         """A list of sizes that is the result's own shape may vary, and so may the size of an axis
@@ -359,7 +358,8 @@ class GraphLifter(Lifter):
         read = {user.args[1] for user in node.users if user.target is operator.getitem}
         nothing = sympy.Integer(0)
         return [dataclasses.replace(one, shape=(nothing,), strides=(sympy.Integer(1),))
-                if index not in read else one for index, one in enumerate(known) if one is not None]
+                if index not in read else one for index, one in enumerate(known)
+                if isinstance(one, Tensor)]
 
     def lift_outputs(self, node, results):
         self.lifted_outputs = []

@@ -1,5 +1,5 @@
-"""Operators that Inductor lowers otherwise than a wrapper's graph can hold, or to other results
-than eager PyTorch's.
+"""Operators that Inductor lowers to something that a wrapper's graph cannot hold, or to other
+results than eager PyTorch.
 
     variances            take two steps
     bernoulli            is an operator, in place of lines of Python
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 @contextlib.contextmanager
 def lowered_as_in_eager():
-    """Within, Inductor does so."""
+    """Inside the scope, Inductor does so."""
     known = lowering.lowerings
     others = {aten.bernoulli.p: called(aten.bernoulli.p)}
     for target in (aten.any.default, aten.any.dim, aten.any.dims):

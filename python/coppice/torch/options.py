@@ -1,73 +1,79 @@
 """What `torch.compile(f, backend="coppice", options={...})` takes.
 
-    device           "auto" (CUDA if torch has it), "cuda", "emulator"
-    policy           buckets of sizes that vary: "pow2", ("linear:16", 256) up to 256, whatever
-                     coppice.Dim takes ("learn", a list, "vllm", JSON), or {"x:0": "pow2"} for
-                     axis 0 of the argument x alone, {("x:0", "x:1"): "1x512,4x128"} for two sizes
-                     that are padded together: such pairs, two ladders as "pow2/linear:64", or JSON
-                     that `coppice tune --column A --column B` wrote.
-                     Sizes with a claim and without a policy are padded to powers of two at first,
-                     and learned again from the calls as those of "learn"; "pow2" stays what it is,
-                     and with "exact" each is a bucket. A maximum beyond the largest size that
-                     torch allows is that size, and so are buckets of a list. Larger ones than a
-                     maximum, which is 65,536 if neither policy nor torch says another, run without
-                     a graph
-    claim            what padding may hold, in the words of coppice.claims, without which nothing is
-                     padded: "any" (bits), "row_independent", "finite" or "fill"; ("finite",
-                     absolute, relative) where live outputs are only that close; {"x:0": ...} of
-                     single sizes, and {"*": ...} of all others. What is claimed of all sizes is of
-                     those that are marked (torch._dynamo.mark_dynamic) or named in claim or policy,
-                     which is the caller's promise, and of those that the graph itself proves
-                     independent: nothing sums, sorts or turns over along them, or asks how large
-                     they are. Others are not padded, as the report says.
-                     {"cache": "written"}, of a tensor: its rows are written by an index, or up to
-                     a size, and nobody reads those that padding writes. Integers that are indices
-                     hold their fill also where "any" bits are claimed. Claims are of calls without
-                     gradients and of forward graphs: backward graphs, which sum over sizes, are
-                     never padded
+    device           "auto" (where a function's tensors are: on CUDA, or on the emulator for those
+                     of the CPU), "cuda", "emulator"
+    policy           buckets of sizes that vary: "pow2", ("linear:16", 256) for buckets up to 256,
+                     or whatever coppice.Dim takes ("learn", a list, "vllm", JSON).
+                     {"x:0": "pow2"} is for axis 0 of the argument x alone.
+                     {("x:0", "x:1"): "1x512,4x128"} is for two sizes that are padded together:
+                     such pairs, two ladders such as "pow2/linear:64", or JSON that `coppice tune
+                     --column A --column B` wrote.
+                     Sizes with a claim and without a policy are padded to powers of two at first;
+                     their buckets are learned again from the calls, like those of "learn". "pow2"
+                     never changes, and with "exact" each size is a bucket. If a maximum, or a
+                     bucket of a list, is above the largest size that torch allows, it is replaced
+                     by that size. Calls with a size above the maximum run without a graph. The
+                     maximum is 65,536 if neither policy nor torch gives one
+    claim            what padding may hold, in the words of coppice.claims; without a claim nothing
+                     is padded: "any" (bits), "row_independent", "finite" or "fill"; ("finite",
+                     absolute, relative) where live outputs are only that close; {"x:0": ...} for
+                     single sizes, and {"*": ...} for all others. A claim about all sizes holds for
+                     sizes that are marked (torch._dynamo.mark_dynamic) or named in claim or policy,
+                     which is the caller's promise. It also holds for sizes that the graph itself
+                     proves independent: nothing sums, sorts or reverses along them, or asks how
+                     large they are. Other sizes are not padded, and the report says so.
+                     {"cache": "written"} is about a tensor: its rows are written by an index, or up
+                     to a size, and nobody reads the rows that padding writes. Integers that are
+                     indices hold their fill even where "any" bits are claimed. Claims apply to
+                     calls without gradients and to forward graphs. Backward graphs sum over sizes,
+                     and are never padded
     fills            {"slots": value}: what the padding of a tensor holds if it is filled: a number,
-                     "zero" if nothing is said, "sentinel", "repeat_last" or "undefined". Where a
-                     call writes rows by an index, it names the row that padding is written to, one
-                     that nobody reads, as rows of padding have an index, too: without it, or
-                     "written", such sizes are not padded
-    poison           what is put into padding instead, so that a wrong claim shows in results, in
-                     tests: "nan", "pattern" or "noise", as bad as the claim allows ("fill" allows
-                     nothing else) and no worse
-    strict           whether what cannot be lifted is an error, and a graph break, and a name of
-                     a policy that no size has, and a size that is named or marked, and cannot be
-                     padded. What Dynamo leaves to Python as a whole, as behind
-                     its limit of recompilations, never comes here: fullgraph=True makes it an
-                     error
-    fallback_random  whether random numbers are drawn by PyTorch's operators on the CPU, so that
-                     they are those of eager; sizes that say how many are drawn are not padded
-    session          options of the session, as coppice.Session has them. All callables of a
-                     device share it, so that only the first function compiled may say:
+                     or a word of FillKind, such as "zero" (the default) or "sentinel". Rows of
+                     padding have an index, too. If a call writes rows by an index, the fill must
+                     be a row that nobody reads: padding is written there. Without such a fill, and
+                     without "written", these sizes are not padded
+    poison           what tests put into padding, so that a wrong claim shows in results: "nan",
+                     "pattern" or "noise". It is the worst content that the claim allows: "fill"
+                     allows nothing but the fill
+    exact            whether replays compute at the exact sizes of their call, with one executable
+                     for all buckets that have the same kernels, so that padding costs nothing:
+                     "never", "auto" (if the call before it had the same sizes) or "always"
+    strict           whether these are errors: what cannot be lifted, a graph break, a name of a
+                     policy that no size has, and a size that is named or marked and cannot be
+                     padded. Code that Dynamo leaves entirely to Python, for example after its
+                     recompilation limit, never reaches coppice; fullgraph=True makes it an error
+    fallback_random  whether PyTorch's operators draw random numbers on the CPU, so that the numbers
+                     are those of eager runs. Sizes that decide how many numbers are drawn are not
+                     padded
+    session          options of the session, as in coppice.Session. All callables of a device share
+                     the session, so that only the first function compiled may give them:
                      {"budget_bytes": 1 << 30}
     trace            path of the session's trace
     inductor         Inductor's own options, on top of what lifting needs. Kernels check no indices
-                     unless {"assert_indirect_indexing": True} says so: those out of range read and
-                     write what lies there, silently on a GPU. On the emulator what leaves the
-                     tensor is an error, other bytes of the same tensor are not
+                     unless {"assert_indirect_indexing": True} is given. On a GPU, an index out of
+                     range silently reads or writes what lies there. On the emulator it is an error
+                     if it leaves the tensor, but not if it hits other bytes of the same tensor
 
-Names of sizes are those that report() has: "x:0", "self.cache:1", "args[0]:1"; sizes that are
-always equal have one policy, by the name of either. Tensors have them without the axis: "x". A name
-that none of a function's graphs has is told in the log with those that there are, is `ignored` in
-its report, and is an error under strict.
-PyTorch compiles sizes 0 and 1 apart: they make graphs of their own, and are never padded.
+Names of sizes are those in report(): "x:0", "self.cache:1", "args[0]:1". Sizes that are always
+equal have one policy, by the name of either. A tensor's name has no axis: "x". A name that no
+graph of a function has is logged together with the names that there are, is `ignored` in the
+report, and is an error under strict. PyTorch compiles sizes 0 and 1 separately: they have graphs of
+their own and are never padded.
 """
 
 import dataclasses
 import json
 
-from coppice import _core
+from coppice import _core, words
 from coppice.claims import FORMS, claim_of
 from coppice.dims import apart, joint_policy_of, policy_of
 from coppice.errors import InvalidArgument, NotFound, Unimplemented
 from coppice.learning import LEARN, LIMIT, START_UNASKED, started
 
 DEVICES = ("auto", "cuda", "emulator")
-POISONS = ("nan", "pattern", "noise")
-FILLS = ("zero", "sentinel", "repeat_last", "undefined")
+POISONS = tuple(word for word in words.POISONS if word != "off")
+EXACT = words.EXACT_REPLAYS
+FILLS = tuple(word for word in words.FILL_KINDS if word != "value")
 WRITTEN = "written"  # What is claimed of a tensor whose rows padding may write.
 POLICY_MAX = LIMIT  # Of sizes that a policy without a maximum pads.
 ALL = "*"  # The name of a policy or a claim that all sizes have.
@@ -86,7 +92,7 @@ class Fill:
         return self.given if isinstance(self.given, int) else None
 
     def in_package(self):
-        """As a manifest has it."""
+        """The fill in the form of a manifest."""
         word = isinstance(self.given, str)
         return self.given if word else {"value": repr(float(self.given))}
 
@@ -100,6 +106,7 @@ class Options:
     written: frozenset = frozenset()  # Names of tensors whose rows padding may write.
     fills: dict = dataclasses.field(default_factory=dict)  # {name of a tensor: Fill}
     poison: str | None = None
+    exact: str = "never"
     strict: bool = False
     fallback_random: bool = False
     session: dict = dataclasses.field(default_factory=dict)
@@ -136,9 +143,10 @@ def parse(options, mode=None):
     if unknown:
         raise ValueError(f"coppice: no option is called {', '.join(unknown)}; they are "
                          f"{', '.join(sorted(known))}")
-    if given.get("device", "auto") not in DEVICES:
-        raise ValueError(f"coppice: device is {given['device']!r}, not one of "
-                         f"{', '.join(DEVICES)}")
+    for name, allowed in (("device", DEVICES), ("exact", EXACT)):
+        if name in given and given[name] not in allowed:
+            raise ValueError(f"coppice: {name} is {given[name]!r}, not one of "
+                             f"{', '.join(allowed)}")
     if given.get("poison") not in (None, *POISONS):
         raise ValueError(f"coppice: poison is {given['poison']!r}, not one of "
                          f"{', '.join(POISONS)}")
@@ -161,14 +169,14 @@ def parse(options, mode=None):
                              f"claim={FORMS}")
     for name in ("poison", "fills"):
         if given.get(name) and not any(given["claim"].values()):
-            raise ValueError(f"coppice: {name} is what padding holds, of which there is none "
+            raise ValueError(f"coppice: {name} says what padding holds, but nothing is padded "
                              "without a claim")
     return Options(**given)
 
 
 def told_apart(policy):
-    """A policy of all sizes, or those by name; and those of two sizes, which are tried here with
-    any maxima."""
+    """The policy of all sizes, or policies by name; and policies of two sizes, which are tried here
+    with any maxima."""
     if not named(policy):
         return policy, {}
     try:
@@ -202,7 +210,7 @@ def read_policy(name, value):
     try:
         text, maximum = policy_of(value)
         if maximum is not None and maximum < 0:
-            raise InvalidArgument(f"{maximum} is no maximum")
+            raise InvalidArgument(f"{maximum} is not a valid maximum")
         _core.policy_buckets(bounded((text, maximum or 0)), 0)
     except (InvalidArgument, NotFound, Unimplemented) as error:
         raise ValueError(f"{whose}: {error}") from error
@@ -210,7 +218,8 @@ def read_policy(name, value):
 
 
 def bounded(policy, limit=None):
-    """As the library takes it: buckets end where the size does, at `limit`; None: nobody knows."""
+    """The policy in the library's form: buckets end where the size does, at `limit` (None:
+    unknown)."""
     text, maximum = policy
     if policy != UNASKED and text.startswith("{") and not maximum:
         return text if limit is None else cut(text, limit)
@@ -223,8 +232,8 @@ def bounded(policy, limit=None):
 
 
 def cut(text, limit):
-    """A policy whose buckets beyond `limit` are one, `limit` itself; a ladder in words ends at the
-    maximum beside it."""
+    """A policy in which `limit` replaces all buckets above it; a ladder in words ends at the
+    maximum given with it."""
     if not text.startswith("{"):
         sizes = text.split(",")
         if not all(size.strip().isdigit() for size in sizes):
@@ -254,14 +263,14 @@ def claims_apart(claim):
 
 
 def is_tensor(name):
-    """Whether a name can be a tensor's, and no size's."""
+    """Whether a name can be that of a tensor, and not of a size."""
     return name != ALL and ":" not in name
 
 
 def read_fills(fills):
     if fills is not None and not isinstance(fills, dict):
-        raise ValueError(f"coppice: fills is {fills!r}, not a dict of what padding holds by the "
-                         "name of the tensor")
+        raise ValueError(f"coppice: fills is {fills!r}, not a dict that "
+                         "says by tensor name what padding holds")
     for name, value in (fills or {}).items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number and value not in FILLS:

@@ -1,10 +1,10 @@
 """Which sizes of a graph are padded, and why the others are not.
 
-A size is padded if the options claim something of it. A claim of all sizes is of those that the
-caller marked or named, and of those that the graph proves independent (independence.py). Whatever
-is claimed, a size is not padded whose padding would
-    draw random numbers   that eager does not draw, or in other places than the backward graph
-    write rows            that live ones may have, if nobody says to which rows padding may write
+A size is padded if the options claim something about it. A claim about all sizes covers those that
+the caller marked or named, and those that the graph proves independent (independence.py). Whatever
+is claimed, a size is not padded if its padding would
+    draw random numbers that eager does not draw, or in other places than the backward graph
+    write rows that may be live, if nothing says to which rows padding may write
 """
 
 import dataclasses
@@ -99,8 +99,8 @@ def sources_by(names, sources):
 
 def unproved(trace):
     reason = trace.verdict().reason
-    return reason and (f"{reason}; if padding does no harm all the same, name the size in claim, "
-                       "or mark it by torch._dynamo.mark_dynamic")
+    return reason and (f"{reason}; if padding is harmless nevertheless, name the size in claim, or "
+                       "mark it with torch._dynamo.mark_dynamic")
 
 
 def has_indices(trace):
@@ -124,8 +124,8 @@ def drawn(trace, eager, kind):
     places, counted row by row, by which the backward graph may draw them again."""
     for node in trace.nodes():
         if is_random(node) and eager:
-            return (f"{name_of(node)} draws as many random numbers as it says, and fallback_random "
-                    f"promises those of eager{line_of(node)}")
+            return (f"{name_of(node)} draws a number of random numbers that depends on it, and "
+                    f"fallback_random promises those of eager{line_of(node)}")
         if name_of(node) in SEEDED and kind == "forward" and trace.axes(node) - {0}:
             return (f"{name_of(node)} draws random numbers along it, which the backward graph "
                     f"draws again without padding{line_of(node)}")
@@ -153,9 +153,9 @@ def written(trace, names, options):
         varying = [rows for _, rows in filled if not isinstance(rows, int)]
         target = names.get(found.target, "")
         if varying:
-            return (f"{name_of(node)} writes to {target or 'a tensor'} whose number of rows varies,"
-                    " so that a fill may be none of them; fix it by torch._dynamo.mark_static"
-                    f"{line_of(node)}")
+            return (f"{name_of(node)} writes to {target or 'a tensor'} whose number of rows "
+                    "varies, so that a fill may be none of them; fix it with "
+                    f"torch._dynamo.mark_static{line_of(node)}")
         if not filled:
             return advice(node, target, sorted(
                 name for index, _ in found.places for one in sources_of(index) or ()
@@ -168,9 +168,9 @@ def written(trace, names, options):
 def advice(node, target, indices):
     said = []
     if indices:
-        said.append(f"say by fills={{{indices[0]!r}: ...}} which row is nobody's")
+        said.append(f"name a row that nobody reads with fills={{{indices[0]!r}: ...}}")
     if target:
-        said.append(f"claim={{{target!r}: \"written\"}} says that nobody reads what padding writes")
+        said.append(f"promise with claim={{{target!r}: \"written\"}} that nobody reads these rows")
     return (f"{name_of(node)} writes rows of padding to {target or 'a tensor'}"
             f"{': ' * bool(said)}{', or '.join(said)}{line_of(node)}")
 
@@ -244,5 +244,5 @@ def check_rows(index, rows, names, fills):
     for one in sources_of(index):
         fill = fills[names[one]]
         if fill.row is None or one is input_of(index) and not 0 <= fill.row < rows:
-            raise ValueError(f"coppice: fills of {names[one]} is {fill.given!r}, and padding is "
-                             f"written to the row that it says; give one from 0 to {rows - 1}")
+            raise ValueError(f"coppice: fills of {names[one]} is {fill.given!r}, and must be a "
+                             f"row, to which padding is written; give one from 0 to {rows - 1}")

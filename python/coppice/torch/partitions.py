@@ -4,9 +4,9 @@
         compiled = torch.compile(model)      # and the first calls, which compile
         compiled(x)
 
-Inductor splits a graph at what cannot be captured and has each part wrapped by a function that can
-be set: vLLM sets its own. Within the scope it is coppice's, and graphs compiled there keep it; the
-scope has to be around the loading of cached artefacts as well.
+Inductor splits a graph where something cannot be captured, and wraps each part with a function that
+can be set: vLLM sets its own. Inside the scope it is coppice's, and graphs that are compiled there
+keep it. Load cached artefacts inside the scope as well.
 
 Threads: one at a time compiles or runs a graph.
 """
@@ -28,16 +28,18 @@ def is_parameter(tensor):
 
 @contextlib.contextmanager
 def partitions(*, session=None, static=is_parameter, copies="last"):
-    """Within, partitions of what Inductor compiles replay graphs of a session, each per size.
+    """Inside the scope, partitions of what Inductor compiles replay graphs of a session, one per
+    size.
 
-    session  a coppice.Session; None: the one that all share on CUDA
-    static   says of a tensor of a partition's first call whether it stays where it is; others are
-             copied by every call, unless an earlier partition returned them
-    copies   whose results are copied into memory of their own: the "last" partition's, which the
-             caller gets, or "all", where he gets others' too. What is not copied has to be dropped
-             before the next call of the graph
+    session  a coppice.Session; None: the shared session on CUDA
+    static   a function that says for each tensor of a partition's first call whether it stays at
+             its address. Every call copies the others, unless an earlier partition returned them
+    copies   the partitions whose results are copied into memory of their own: the "last" one, whose
+             results the caller gets, or "all", if the caller also gets results of other partitions.
+             Results that are not copied must be dropped before the next call of the graph
 
-    Yields the list of partitions, as they are made: each has stats(), buckets() and close()."""
+    Yields the list of partitions, as they are made. Each has the methods stats, buckets and
+    close."""
     import torch._inductor.config
     from torch._inductor import utils
 
@@ -116,7 +118,7 @@ class Partition:
         return tensor
 
     def stats(self):
-        """As Wrapped.stats; empty before the first call."""
+        """Like Wrapped.stats; empty before the first call."""
         return self.wrapped.stats() if self.wrapped is not None else {}
 
     def buckets(self):

@@ -1,11 +1,11 @@
-"""What ranks agree on before a call, over torch.distributed: how it runs, and in which bucket.
+"""Lets ranks agree before each call, over torch.distributed, on how it runs and in which bucket.
 
     vote, barrier = coppice.torch.vote(group, timeout=30)
     session = coppice.Session(device, vote=vote, barrier=barrier)
 
-Programs that launch collectives must run alike on all ranks: one that replays a bucket while
-another runs a second one waits for ever. Each call costs a message of each rank to the first one
-and back, on the host, so that the group is one of gloo.
+Programs that launch collectives must run alike on all ranks: if two ranks run different buckets,
+both wait for ever. For each call, each rank sends a message to the first rank and gets one back, on
+the host, so the group must use gloo.
 
 Units: seconds. Threads: calls of a session that votes come one after another, in one order on all
 ranks.
@@ -31,12 +31,12 @@ WHY = {LOST: "another rank is gone, or did not answer in time",
 def vote(process_group=None, timeout=60.0):
     """Functions (vote, barrier) for coppice.Session, over a process group of the CPU.
 
-    process_group  None: the default group, or, if that is none of the CPU, a new one of gloo, which
-                   all ranks make here
-    timeout        how long a rank waits for the others
+    process_group  None: the default group. If the default group has no CPU backend, all ranks make
+                   a new gloo group here
+    timeout        how long a rank waits for the others, in seconds
 
-    A rank that dies or does not answer makes the others raise Aborted; from then on every vote
-    does. Raises InvalidArgument if torch.distributed is not initialised."""
+    If a rank dies or does not answer, the others raise Aborted; from then on every vote raises it.
+    Raises InvalidArgument if torch.distributed is not initialised."""
     if not torch.distributed.is_initialized():
         raise InvalidArgument("coppice.torch.vote: call torch.distributed.init_process_group first")
     ranks = Ranks(host_group(process_group, timeout), timeout)
@@ -55,7 +55,7 @@ def host_group(group, timeout):
 
 class Ranks:
     """One rank. The first one gathers what all propose and tells them what is agreed: two hops,
-    where a collective of gloo's would take six of four ranks."""
+    where a collective of gloo would take six for four ranks."""
 
     def __init__(self, group, timeout):
         self.group, self.timeout = group, datetime.timedelta(seconds=timeout)
@@ -96,7 +96,7 @@ class Ranks:
             return answer
 
     def lead(self):
-        """Rank 0: gathers, decides, and tells all, also that it is over."""
+        """Rank 0: gathers, decides, and informs all ranks, also when it ends."""
         answer = [LOST, 0, 0]
         try:
             pending = [self.receive(self.proposed[rank], rank) for rank in self.others]
@@ -123,7 +123,7 @@ class Ranks:
         return torch.distributed.irecv(tensor, group=self.group, group_src=rank)
 
     def fail(self, why):
-        """From here on ranks are out of step, so that every vote fails."""
+        """Called when ranks are out of step: every later vote fails."""
         self.failed = f"rank {self.rank}: {why}; end all ranks and start again"
         raise Aborted(self.failed)
 

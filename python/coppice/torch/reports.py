@@ -1,4 +1,4 @@
-"""What became of the graphs of compiled functions: which were lifted, which were not, and why."""
+"""Reports about the graphs of compiled functions: which were lifted, which were not, and why."""
 
 import collections
 import dataclasses
@@ -16,11 +16,12 @@ graphs, told = [], set()  # Weak references to GraphReport; reasons that the log
 @dataclasses.dataclass(eq=False)
 class GraphReport:
     """One graph: a function has several if it is compiled again, trains, or has graph breaks. It is
-    *fully lifted* if nothing of it runs elsewhere: lifted, no calls, and not all of it refused.
+    *fully lifted* if nothing of it runs elsewhere: it is lifted, has no calls, and was not refused
+    in all its calls.
 
     function     where it comes from: "forward (model.py:12)"
     kind         "inference", "forward" or "backward"
-    lifted       whether coppice runs it; else PyTorch does
+    lifted       whether coppice runs it; otherwise PyTorch does
     program      its name in the session, as in session.buckets(), if it is lifted
     kernels      launches of Triton kernels in one call
     gemms        matrix products of the library in one call
@@ -28,19 +29,19 @@ class GraphReport:
     reasons      why it is not lifted, or why there are calls
     symbols      {name: (min, max or None)} of its sizes that vary, in elements: {"x:0": (2, None)}
     limits       {name: max} of sizes that got a maximum, or a smaller one, so that what is computed
-                 of them fits 64 bits; PyTorch runs calls of larger ones
-    sizes        names of all axes that policies and claims may name, also of those that are fixed
+                 from them fits 64 bits; PyTorch runs calls with larger sizes
+    sizes        names of all axes that policies and claims may name, fixed ones included
     ignored      names of policies and claims that none of its symbols has
     padded       {name: why} of sizes that are padded: "named" in the options, "marked" by
                  torch._dynamo.mark_dynamic, or "proved" independent by the graph
-    unpadded     {name: why not} of sizes with a claim that are not
+    unpadded     {name: why not} of sizes that have a claim and are not padded
     guards       conditions on its sizes; a call that breaks one is compiled again, or refused
     recompiled   why the function was compiled again; empty the first time
-    graph_break  why Python runs code of the function before or behind it; empty: it does not
+    graph_break  why Python runs code of the function before or after this graph; empty: it does not
     runs         calls so far
-    refused      of these, calls that the program does not take, which PyTorch ran
-    refusals     {reason: how many calls} of these
-    learned      how often learning its buckets again ended how: {"swapped": 2, "kept": 7}"""
+    refused      calls among these that the program does not take, and that PyTorch ran
+    refusals     {reason: number of calls} of these
+    learned      outcomes of learning its buckets again: {"swapped": 2, "kept": 7}"""
 
     function: str
     kind: str
@@ -69,8 +70,8 @@ class GraphReport:
         return self.lifted and not self.calls and not self.runs == self.refused > 0
 
     def refuse(self, reason):
-        """Counts a call that PyTorch ran. Reasons that name sizes may be many: the first ones are
-        told apart."""
+        """Counts a call that PyTorch ran. Reasons that name sizes may be many; the first ones are
+        kept apart."""
         self.refused += 1
         if reason not in self.refusals and len(self.refusals) >= REFUSALS_MAX:
             reason = "other reasons"
@@ -84,8 +85,8 @@ def add(report, owner):
 
 
 def tell(report, reason, strict, otherwise="runs it by PyTorch"):
-    """Says in the log why something falls back, each reason once. Errors: NotLifted if that is not
-    allowed, which says what happens otherwise."""
+    """Logs why something falls back, each reason once. Errors: NotLifted if that is not allowed,
+    which says what happens otherwise."""
     text = f"{report.function}, {report.kind}: {reason}"
     if strict:
         raise NotLifted(f"coppice: {text}; strict=False {otherwise}")
@@ -95,8 +96,8 @@ def tell(report, reason, strict, otherwise="runs it by PyTorch"):
 
 
 class NotLifted(RuntimeError):
-    """What strict does not allow: a graph, an operator or a call that only PyTorch can run, code
-    that is left to Python, an option for a size that there is not."""
+    """Raised if strict forbids something: a graph, an operator or a call that only PyTorch can run,
+    code that is left to Python, an option for a size that does not exist."""
 
 
 def owner_of(compiled):
@@ -111,8 +112,8 @@ def owner_of(compiled):
 
 
 def report(compiled=None):
-    """GraphReports of what torch.compile returned, or of all functions there are, in the order in
-    which they were compiled."""
+    """The GraphReports of what torch.compile returned, or of all functions, in the order in which
+    they were compiled."""
     return reports_of(None if compiled is None else owner_of(compiled))
 
 
@@ -124,10 +125,10 @@ def reports_of(owner):
 
 
 def stats(compiled=None):
-    """Counts over report(compiled): graphs, lifted, fully_lifted, fallbacks (graphs that PyTorch
-    runs), calls (operators that it runs), kernels, recompiles, graph_breaks (graphs with code in
-    Python beside them), ignored (names in options that no graph's sizes have), runs, refused,
-    refusals (of these, by reason)."""
+    """Sums over report(compiled): graphs, lifted, fully_lifted, fallbacks (graphs that PyTorch
+    runs), calls (operators that PyTorch runs), kernels, recompiles, graph_breaks (graphs with code
+    in Python beside them), ignored (names in options that no graph's sizes have), runs, refused,
+    refusals (the refused calls by reason)."""
     known = report(compiled)
     refusals = collections.Counter()
     for one in known:

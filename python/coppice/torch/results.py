@@ -1,4 +1,4 @@
-"""What a graph returns, as the graph says it before anything compiles it.
+"""The results of a graph, from its metadata before anything compiles it.
 
     results of a graph                   become
     tensor with memory of its own        an Output of the program
@@ -9,9 +9,8 @@
     size                                 Size
     None, or a number                    the value itself
 
-Types, sizes, strides, offsets and what shares memory with what come from the graph's own metadata,
-never from what a compiler made of it. export/oracle.py compares the two, and each call compares the
-sizes again.
+Types, sizes, strides, offsets and shared memory come from the graph's own metadata, never from the
+compiled form. export/oracle.py compares the two, and each call compares the sizes again.
 """
 
 import dataclasses
@@ -112,8 +111,8 @@ class Results:
         promised = self.promised[index]
         if index in self.visible and promised is not None and (
                 list(map(size_of, promised)) != list(map(size_of, value.stride()))):
-            raise ExportError(f"result {index} was to have the strides {tuple(promised)}, and a "
-                              f"pass of PyTorch's gave it {value.stride()}")
+            raise ExportError(f"result {index} should have the strides {tuple(promised)}, but a "
+                              f"pass of PyTorch gave it {value.stride()}")
         owner = self.owners[storage_of(value)]
         base = owner.meta["val"]
         if owner.op == "placeholder":

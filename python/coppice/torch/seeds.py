@@ -1,9 +1,9 @@
-"""Random numbers of graphs: seeds that the backward graph draws by again, and what PyTorch draws by
-a seed in place of a kernel.
+"""Random numbers of graphs: seeds that the backward graph uses again, and numbers that PyTorch
+draws from a seed in place of a kernel.
 
-Inductor's random operators draw by a seed, by Philox of ten rounds, as Triton's tl.rand has it. Its
-eager form of them ignores the seed, so that a backward graph which PyTorch runs would not find the
-mask of its forward graph.
+Inductor's random operators draw from a seed, with Philox of ten rounds, like Triton's tl.rand.
+Their eager form ignores the seed, so a backward graph that PyTorch runs would not get the mask of
+its forward graph.
 """
 
 import math

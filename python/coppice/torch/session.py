@@ -1,8 +1,8 @@
 """The session that all compiled functions of a device share: one pool, one budget.
 
-On an emulator it keeps *mirrors* as well: what lies where it always lies (weights, buffers, caches)
-is memory of the CPU there, whose bytes are copied to the device once and again when they differ
-from what was copied, as after a step of an optimizer.
+On an emulator it also keeps *mirrors*. Tensors that stay at their address (weights, buffers,
+caches) are CPU memory there. Their bytes are copied to the device once, and again when they have
+changed, for example after a step of an optimizer.
 
 Threads: `lock` is held from the copying of inputs to that of outputs.
 """
@@ -15,6 +15,7 @@ import weakref
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_leaves
 
 from coppice import devices
 from coppice.errors import InvalidArgument, after_faults, raise_findings
@@ -46,7 +47,7 @@ class Mirror:
             self.written = False
 
     def download(self, storage):
-        """Takes over what the device wrote."""
+        """Copies back what the device wrote."""
         self.copied.copy_(torch.from_dlpack(self.memory.to_host()))
         bytes_of(storage).copy_(self.copied)
         self.written = False
@@ -84,8 +85,8 @@ class Kept:
 
 
 class SharedSession:
-    def __init__(self, kind, options):
-        self.device = devices.device(kind)
+    def __init__(self, device, options):
+        self.device = device
         self.session, self.options = devices.session(self.device, **options), options
         self.emulated = self.device.kind == "emulator"
         self.lock, self.busy = threading.RLock(), False
@@ -93,7 +94,7 @@ class SharedSession:
         self.dead = collections.deque()  # What ended while a call ran.
 
     def mirror(self, tensor):
-        """The mirror of a tensor's storage, with its bytes of now. Empty storages have none."""
+        """The mirror of a tensor's storage, with its current bytes. Empty storages have none."""
         storage = tensor.untyped_storage()
         known = self.mirrors.get(storage.data_ptr())
         if known is None or known.storage.expired() or known.copied.numel() != storage.nbytes():
@@ -104,7 +105,7 @@ class SharedSession:
         return known
 
     def forget(self):
-        """Drops what nobody can ask for any more."""
+        """Drops everything that can no longer be used."""
         for address, mirror in list(self.mirrors.items()):
             if mirror.storage.expired():
                 del self.mirrors[address]
@@ -114,8 +115,8 @@ class SharedSession:
 
     @contextlib.contextmanager
     def held(self):
-        """Within, the lock is this thread's. Errors: InvalidArgument if who holds it runs an
-        operator that waits for another thread, which may be this one."""
+        """Inside the scope, the lock is this thread's. Errors: InvalidArgument if who holds it runs
+        an operator that waits for another thread, which may be this one."""
         while not self.lock.acquire(timeout=LOOK_SECONDS):
             if operator_waits():
                 raise InvalidArgument(AWAITED)
@@ -152,31 +153,43 @@ class SharedSession:
         raise_findings(self.device, since)
 
 
-sessions, making = {}, threading.Lock()
+sessions, making = {}, threading.Lock()  # By device.
 known_by_session = weakref.WeakValueDictionary()  # By id of the session, as long as it is used.
 
 
 def shared_by(session):
     """The state of a session that is the shared one of its device."""
-    return shared(session.device.kind, {})
+    return shared(session.device, {})
 
 
-def kind_of(device):
-    """"cuda" or "emulator". Errors: RuntimeError if there is no CUDA device that was asked for."""
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
+def place_of(wanted, module, inputs):
+    """Kind and ordinal of the device that a graph of Dynamo's runs on: "auto" is where its tensors
+    are. Errors: RuntimeError if there is no CUDA device that was asked for."""
+    if wanted == "cuda" and not torch.cuda.is_available():
         raise RuntimeError('coppice: device is "cuda" and torch has none; use "emulator" or "auto"')
-    return "emulator" if device == "emulator" or not there else "cuda"
+    ordinals = cuda_ordinals(module, inputs)
+    if wanted == "emulator" or wanted == "auto" and not ordinals:
+        return "emulator", 0
+    return "cuda", min(ordinals) if ordinals else torch.cuda.current_device()
 
 
-def shared(kind, options):
-    """The session of a device, made by who comes first. Errors: ValueError for other options than
+def cuda_ordinals(module, inputs):
+    """Ordinals of the GPUs that tensors of a graph are on."""
+    values = [*inputs, *(value for node in module.graph.nodes
+                         for value in tree_leaves(node.meta.get("example_value")))]
+    found = {value.device for value in values if isinstance(value, torch.Tensor)}
+    return {torch.cuda.current_device() if device.index is None else device.index
+            for device in found if device.type == "cuda"}
+
+
+def shared(device, options):
+    """The session of a device, made by the first caller. Errors: ValueError for other options than
     it was made with."""
     with making:
-        known, current = sessions.get(kind), devices.find_session(kind)
+        known, current = sessions.get(device), devices.find_session(device)
         if known is None or known.session is not current:  # As within coppice.prof.trace.
-            known = known_by_session.get(id(current)) or SharedSession(kind, options)
-            sessions[kind] = known_by_session[id(known.session)] = known
+            known = known_by_session.get(id(current)) or SharedSession(device, options)
+            sessions[device] = known_by_session[id(known.session)] = known
         different = sorted(name for name, value in options.items()
                            if known.options.get(name) != value)
         if different:

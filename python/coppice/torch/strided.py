@@ -1,5 +1,5 @@
-"""What as_strided reads of an argument. It counts from where a tensor's storage begins; a program
-is given an argument's own elements, and nothing that lies before, between or behind them.
+"""What as_strided reads of an argument. It counts from the beginning of a tensor's storage; a
+program gets only the argument's own elements, and nothing before, between or after them.
 """
 
 import torch
@@ -31,8 +31,8 @@ def count_from_arguments(graph):
                               "varies between calls")
         if not holds([map(hint_of, part) for part in (given.shape, given.stride())],
                      [map(hint_of, part) for part in layout], int(begin)):
-            raise ExportError(f"as_strided reads what is no element of {root.name}, but of what "
-                              "that is a view of")
+            raise ExportError(f"as_strided reads elements outside of {root.name}, of the tensor "
+                              "that it is a view of")
         if offset is not None:
             node.update_arg(first + 2, int(begin))
 

@@ -36,15 +36,16 @@ const char* const kSessionDoc =
     "graphs_per_program_max=1024\n"
     "    Graphs of a program on a lane. -1: none.\n"
     "rerecords_per_bucket_max=128\n"
-    "    Recordings of a bucket because a static input moved; those beyond count as graphs\n"
-    "    over the limit. -1: none.\n"
+    "    Recordings of a bucket because a static input moved; later ones count as graphs over\n"
+    "    the limit. -1: none.\n"
     "static_moves_max=32\n"
-    "    Recordings of one bucket in which a static input may have moved; one more, and every\n"
-    "    call copies it. -1: none.\n"
+    "    Recordings of one bucket in which a static input may have moved; after one more,\n"
+    "    every call copies it. -1: none.\n"
     "on_limit=\"eager\"\n"
-    "    What a call does that would need one graph too many: \"eager\", \"error\" or \"evict\".\n"
+    "    What a call does if it would need one graph too many: \"eager\", \"error\" or "
+    "\"evict\".\n"
     "on_budget=\"evict\"\n"
-    "    What a recording does that lacks room: \"eager\", \"error\" or \"evict\".\n"
+    "    What a recording does if it lacks room: \"eager\", \"error\" or \"evict\".\n"
     "keep_drawings=False\n"
     "    Keeps a drawing of every recording, to be dumped.\n"
     "window_bytes=0\n"
@@ -61,27 +62,28 @@ const char* const kSessionDoc =
     "check_addresses=False\n"
     "    Asks the driver at every call whether tensors lie in live memory of the device.\n"
     "fill_expired=False\n"
-    "    Fills all that a graph writes with 0xCB bytes before each call, so that whoever kept\n"
-    "    a pointer to what lay there sees it.\n"
+    "    Fills all that a graph writes with 0xCB bytes before each call, so that a read\n"
+    "    through an old pointer shows.\n"
     "trace_wait_when_full=False\n"
-    "    A call that finds the ring full waits until the file has taken what is in it, in\n"
-    "    place of dropping the event and counting it.\n"
+    "    If the ring is full, a call waits until its events are written, instead of dropping\n"
+    "    its own event and counting it.\n"
     "trace_path=\"\"\n"
-    "    The file that a trace is written to, made anew; empty: no trace.\n"
+    "    The file that a trace is written to, which replaces an older one; empty: no trace.\n"
     "trace_events_per_lane=65536\n"
-    "    Events that a lane's ring holds, 64 bytes each, rounded up to 2^n. 16 to 67,108,864.\n"
+    "    Events that a lane's ring buffer holds, 64 bytes each, rounded up to a power of two.\n"
+    "    16 to 67,108,864.\n"
     "log(line)\n"
     "    Receives one line per program and reason that keeps its calls from replaying.\n"
     "vote(bucket, kind, unanimous)\n"
-    "    What ranks agree by: called by every call before it runs, with this rank's vote.\n"
+    "    Called before each call runs, with this rank's vote, to agree with the other ranks.\n"
     "    Returns the same three, as all agreed.\n"
     "barrier()\n"
-    "    Called before a call that was agreed to record, also by ranks that have the graph.\n"
+    "    Called before a call that ranks agreed to record, also on ranks that have the graph.\n"
     "variant_timing=\"on_device\"\n"
     "    Whether kernels of packages that have several variants are timed: \"on_device\",\n"
     "    \"always\" or \"never\".\n"
     "now_ns()\n"
-    "    What recordings are timed by: nanoseconds that never go back; None: a steady clock.";
+    "    The clock for recordings: nanoseconds that never go back; None: a steady clock.";
 
 coppice_session_options SessionOptionsOf(Fields& given) {
   coppice_session_options options{};
@@ -127,6 +129,8 @@ nb::object FiguresOf(const coppice_session_stats& told) {
   figures["stream_switches"] = told.stream_switches;
   figures["real_elements"] = told.real_elements;
   figures["padded_elements"] = told.padded_elements;
+  figures["exact_replays"] = told.exact_replays;
+  figures["patched_nodes"] = told.patched_nodes;
   return nb::module_::import_("coppice.figures").attr("SessionStats")(figures);
 }
 

@@ -115,6 +115,11 @@ inline const std::vector<const char*> kGateModes = {
     "on",            // COPPICE_GATE_ON
     "always_eager",  // COPPICE_GATE_ALWAYS_EAGER
 };
+inline const std::vector<const char*> kExactReplays = {
+    "never",   // COPPICE_EXACT_NEVER
+    "auto",    // COPPICE_EXACT_AUTO
+    "always",  // COPPICE_EXACT_ALWAYS
+};
 
 // The stub's signature of Session, and its help.
 extern const char* const kSessionSignature;

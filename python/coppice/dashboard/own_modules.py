@@ -1,4 +1,4 @@
-"""Models of our own in the zoo: what programs are made of, one kind each.
+"""Modules of our own: what programs are made of, one kind each.
 
 Sizes in the docstrings are of arguments; those in capitals vary from call to call.
 """
@@ -346,3 +346,70 @@ class Mlp(nn.Sequential):
 
     def __init__(self, *between):
         super().__init__(nn.Linear(WIDTH, 64), nn.GELU(), *between, nn.Linear(64, 16))
+
+
+class Block(nn.Module):
+    """x [B, L, 32]: a transformer's layer, with dropout in all of its three places."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out, self.head = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 10)
+        self.feed = nn.Sequential(nn.Linear(WIDTH, 64), nn.GELU(), nn.Dropout(0.1),
+                                  nn.Linear(64, WIDTH))
+
+    def forward(self, x):
+        q, k, v = (split(part, HEADS) for part in self.qkv(self.first(x)).chunk(3, -1))
+        mixed = F.scaled_dot_product_attention(q, k, v, dropout_p=0.1, is_causal=True)
+        x = x + F.dropout(self.out(merge(mixed)), 0.1)
+        x = x + self.feed(self.second(x))
+        return self.head(x.mean(1))
+
+
+class Convolved(nn.Module):
+    """images [B, 3, 8, 8]: batch norms, whose statistics move, and whole channels dropped."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3), nn.Conv2d(8, 16, 3)
+        self.norm, self.drop = nn.BatchNorm2d(8), nn.Dropout2d(0.2)
+        self.head = nn.Linear(16, 10)
+
+    def forward(self, images):
+        x = self.drop(F.relu(self.norm(self.first(images))))
+        return self.head(F.relu(self.second(x)).mean((-1, -2)))
+
+
+class Recurrent(nn.Module):
+    """x [B, 4, 24]: four steps of a cell, between which its state is dropped from."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.LSTMCell(24, WIDTH), nn.Linear(WIDTH, 10)
+
+    def forward(self, x):
+        hidden = cells = x.new_zeros(x.shape[0], WIDTH)
+        for step in range(4):
+            hidden, cells = self.cell(x[:, step], (F.dropout(hidden, 0.2), cells))
+        return self.head(hidden)
+
+
+class Masked(nn.Module):
+    """x [N, 256]: squares, a quarter of them dropped."""
+
+    def forward(self, x):
+        return F.dropout(x.square(), Dropped.SHARE)
+
+
+def settled(model, pixels, channels=3):
+    """A model whose batch norms know the mean and variance of random images."""
+    norms = [layer for layer in model.modules() if isinstance(layer, nn.BatchNorm2d)]
+    momenta = [layer.momentum for layer in norms]
+    for layer in norms:
+        layer.momentum = 1.0
+    with torch.no_grad():
+        model.train()(torch.randn(8, channels, pixels, pixels))
+    for layer, momentum in zip(norms, momenta):
+        layer.momentum = momentum
+    return model

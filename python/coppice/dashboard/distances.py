@@ -1,0 +1,82 @@
+"""How far results are from those that are right.
+
+Two results are as near as their type allows, or *in doubt*: then both are held to what the same
+module computes in float64, as PyTorch's dashboards do. What lies no further from that than eager
+does, or a little, is right.
+"""
+
+import torch
+
+# Of the norm of a tensor, and of its largest value: sums of up to some hundred products, in another
+# order. Eager bfloat16 rounds more often than a fused kernel.
+TOLERANCES = {"float32": 1e-5, "bfloat16": 2e-2}
+FARTHER_MAX = 3.0  # Times as far from float64 as eager.
+SMALL = 1e-3  # Of all gradients together: a parameter's that are less are noise.
+
+
+class Misshapen(AssertionError):
+    """Results of another number, size or type."""
+
+
+def distance(found, right, scale=0.0):
+    """The larger of two: the norm of the difference, of the norm of what is right, and the largest
+    difference, of the largest value; both of `scale` if that is more. Infinite where one has a NaN
+    or an infinity that the other has not. Errors: Misshapen."""
+    if found.shape != right.shape:
+        raise Misshapen(f"a result of {list(found.shape)} elements instead of {list(right.shape)}")
+    found, right = found.detach(), right.detach()
+    if not right.numel():
+        return 0.0
+    if not right.is_floating_point() and not right.is_complex():
+        return 0.0 if torch.equal(found, right) else float("inf")
+    wide = torch.complex128 if right.is_complex() else torch.float64
+    found, right = found.to(wide), right.to(wide)
+    same = (found == right) | (found.isnan() & right.isnan())
+    difference = torch.where(same, 0, found - right).abs().nan_to_num(float("inf"), float("inf"))
+    size = right.abs().nan_to_num(0.0, 0.0, 0.0)
+    if not float(difference.max()):
+        return 0.0
+    return max(float(difference.norm()) / (max(float(size.norm()), scale) or 1.0),
+               float(difference.max()) / (max(float(size.max()), scale) or 1.0))
+
+
+def farthest(found, right, scale=0.0):
+    """Of lists of tensors the largest distance. Errors: Misshapen."""
+    if len(found) != len(right):
+        raise Misshapen(f"{len(found)} results instead of {len(right)}")
+    return max((distance(one, other, scale) for one, other in zip(found, right)), default=0.0)
+
+
+def scale_of(gradients):
+    """What distances of single gradients are of at least."""
+    squares = sum(float(one.double().square().sum()) for one in gradients)
+    return SMALL * squares ** 0.5
+
+
+class Comparison:
+    """The worst of all that was compared so far."""
+
+    def __init__(self, dtype):
+        self.tolerance, self.error, self.wrong = TOLERANCES[dtype], 0.0, ""
+
+    def add(self, what, found, right, exact, scale=0.0):
+        """Compares lists of tensors. `exact` gives those of float64, if it is asked; it may be None
+        where there are none. Errors: Misshapen."""
+        for one, other in zip(found, right):
+            if one.dtype != other.dtype:
+                raise Misshapen(f"{what}: a result of {one.dtype} instead of {other.dtype}")
+        error = farthest(found, right, scale)
+        self.error = max(self.error, error)
+        if error <= self.tolerance:
+            return
+        known = exact() if exact is not None else None
+        if known is None:
+            self.tell(f"{what}: {error:.1e} from eager")
+            return
+        ours, eager = (farthest(one, known, scale) for one in (found, right))
+        if not ours <= max(self.tolerance, FARTHER_MAX * eager):
+            self.tell(f"{what}: {error:.1e} from eager, {ours:.1e} from float64, where eager is "
+                      f"{eager:.1e}")
+
+    def tell(self, text):
+        self.wrong = self.wrong or text

@@ -1,0 +1,116 @@
+"""Copies of PyTorch's CPU memory on the device, for the duration of a launch.
+
+Memory that overlaps on the host has one copy on the device, so views of one tensor are views there,
+too. A copy ends where the memory ends, so an access beyond it is found.
+"""
+
+import contextlib
+import ctypes
+import sys
+
+ALIGNMENT = 16  # What Triton compiles for, of addresses; copies lie to it as their memory does.
+
+
+def as_it_is():
+    """A scope in which PyTorch's tensors report their real device."""
+    torch = sys.modules.get("torch")
+    return torch._C.DisableTorchFunction() if torch else contextlib.nullcontext()
+
+
+def find_host_tensor(value):
+    """The CPU tensor of PyTorch in an argument of a kernel, which may be wrapped by
+    triton.reinterpret; None if it is something else."""
+    torch, tensor = sys.modules.get("torch"), getattr(value, "base", value)
+    if torch is None or not isinstance(tensor, torch.Tensor):
+        return None
+    with as_it_is():
+        return tensor if tensor.device.type == "cpu" else None
+
+
+@contextlib.contextmanager
+def mirrored(device, stream, tensors):
+    """Inside the scope, the memory of `tensors` is on the device; yields Mirrors. The end of the
+    scope waits for all work, and the memory holds what was written to its copy."""
+    copies = [Copy(device, stream, *span) for span in spans_of(tensors)]
+    try:
+        yield Mirrors(copies)
+        if copies:
+            device.synchronize()
+            for copy in copies:
+                copy.bring_back(stream)
+    finally:
+        copies.clear()  # Which an exception would keep, and the device with them.
+
+
+def spans_of(tensors):
+    """First and end addresses of the memory of tensors, those that overlap as one."""
+    with as_it_is():
+        storages = [tensor.untyped_storage() for tensor in tensors]
+        known = {(each.data_ptr(), each.data_ptr() + each.nbytes()) for each in storages}
+    spans = []
+    for start, end in sorted(known):
+        if spans and start < spans[-1][1]:
+            spans[-1] = spans[-1][0], max(end, spans[-1][1])
+        elif start < end:
+            spans.append((start, end))
+    return spans
+
+
+def memory_at(start, nbytes):
+    """Bytes of the host as a tensor of PyTorch's."""
+    import torch
+
+    return torch.frombuffer((ctypes.c_uint8 * nbytes).from_address(start), dtype=torch.uint8)
+
+
+@contextlib.contextmanager
+def kept(tensors):
+    """A scope whose end undoes what was written to the memory of tensors."""
+    with as_it_is():
+        memory = [memory_at(start, end - start) for start, end in spans_of(tensors)]
+        before = [each.clone() for each in memory]
+    try:
+        yield
+    finally:
+        with as_it_is():
+            for each, values in zip(memory, before):
+                write(each, values)
+
+
+def write(memory, values):
+    """What is only read may not be writable."""
+    if not memory.equal(values):
+        memory.copy_(values)
+
+
+class Copy:
+    """The copy of one span of addresses."""
+
+    def __init__(self, device, stream, start, end):
+        self.start, self.nbytes = start, end - start
+        memory = device.empty([start % ALIGNMENT + self.nbytes], "u8")
+        self.address = memory.data_ptr() + start % ALIGNMENT
+        self.tensor = device.view(self.address, [self.nbytes], "u8", owner=memory)
+        with as_it_is():
+            self.tensor.copy_from(memory_at(start, self.nbytes), stream)
+
+    def bring_back(self, stream):
+        import torch
+
+        with as_it_is():
+            write(memory_at(self.start, self.nbytes),
+                  torch.from_dlpack(self.tensor.to_host(stream)))
+
+
+class Mirrors:
+    """The copies of one launch."""
+
+    def __init__(self, copies):
+        self.copies = copies
+        self.nbytes = sum(copy.nbytes for copy in copies)
+
+    def address_of(self, value):
+        """Where the copy of the first element is of what has data_ptr(); None without a copy."""
+        address = value.data_ptr()
+        return next((copy.address + address - copy.start for copy in self.copies
+                     if copy.start <= address < copy.start + copy.nbytes), None)

@@ -1,0 +1,872 @@
+"""The C surface of coppice, as objects."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import coppice.figures
+
+
+class HostTensor:
+    """
+    Memory of the host. Consumers of DLPack share it: torch.from_dlpack(t),
+    numpy.from_dlpack(t).
+    """
+
+    @property
+    def shape(self) -> tuple:
+        """Sizes."""
+
+    @property
+    def strides(self) -> tuple:
+        """Strides, in elements."""
+
+    @property
+    def dtype(self) -> str:
+        """The element type, as packages name it: "f32", "bf16", "i64"."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first element to the end of the last."""
+
+    def __bool__(self) -> bool: ...
+
+    def __eq__(self, other: object | None) -> bool: ...
+
+    def __ne__(self, other: object | None) -> bool: ...
+
+    def __dlpack__(self, *, stream: object | None = None, max_version: object | None = None, dl_device: object | None = None, copy: object | None = None) -> object: ...
+
+    def __dlpack_device__(self) -> tuple: ...
+
+    def __repr__(self) -> str: ...
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Tensor:
+    """
+    Memory of a device, with a type, sizes and strides. On CUDA, other libraries use it
+    in place through DLPack; from the emulator they get a copy on the CPU.
+    """
+
+    @property
+    def shape(self) -> tuple:
+        """Sizes."""
+
+    @property
+    def strides(self) -> tuple:
+        """Strides, in elements."""
+
+    @property
+    def dtype(self) -> str:
+        """The element type, as packages name it: "f32", "bf16", "i64"."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first element to the end of the last."""
+
+    def numpy(self) -> object:
+        """A copy as a NumPy array."""
+
+    def __array__(self, dtype: object | None = None, *, copy: object | None = None) -> object: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __eq__(self, other: object | None) -> bool: ...
+
+    def __ne__(self, other: object | None) -> bool: ...
+
+    @property
+    def device(self) -> object:
+        """The device that it is on."""
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+
+    def copy_from(self, array: object, stream: int = 0) -> None:
+        """
+        Writes all of it from a CPU tensor of the same sizes and type, in the order of the
+        stream (0: the device's own). Waits for the stream.
+        """
+
+    def to_host(self, stream: int = 0) -> HostTensor:
+        """
+        A copy on the host, after the work of the stream. Waits for the stream.
+        """
+
+    def __dlpack__(self, *, stream: object | None = None, max_version: object | None = None, dl_device: object | None = None, copy: object | None = None) -> object: ...
+
+    def __dlpack_device__(self) -> tuple: ...
+
+    def __repr__(self) -> str: ...
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Package:
+    """A kernel package, loaded on a device."""
+
+    @property
+    def manifest(self) -> str:
+        """manifest.json, as canonical JSON."""
+
+    @property
+    def device(self) -> object:
+        """The device that it is loaded on."""
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Device:
+    """A GPU, or the emulator, of which a process has at most one at a time."""
+
+    def __init__(self, kind: str = 'auto', ordinal: int = 0, *, compute_capability: int = 0, memory_bytes: int = 0, seed: int = 0, uninitialized_read: bool = False) -> None:
+        """
+        Opens "cuda", "emulator", or "auto": CUDA if it has a device, else the emulator.
+
+        The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:
+        90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs
+        work, and whether reads of unwritten bytes are findings. Raises Unavailable without
+        such a device, FailedPrecondition if the process has an emulator.
+        """
+
+    def findings(self, since: int = 0) -> list[str]:
+        """
+        The findings of the emulator so far, one line each, equal ones once: races, accesses
+        out of bounds. `since`: an earlier finding_count(); only later findings are
+        returned.
+        """
+
+    def finding_count(self) -> int:
+        """The number of findings so far; equal ones all count."""
+
+    @property
+    def kind(self) -> str:
+        """"cuda" or "emulator"."""
+
+    @property
+    def ordinal(self) -> int:
+        """The number of the CUDA device; 0 for the emulator."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the driver."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of its memory."""
+
+    @property
+    def stream(self) -> int:
+        """A stream of its own, made when first asked for."""
+
+    def make_current(self) -> None:
+        """Makes its context current on this thread."""
+
+    def synchronize(self) -> None:
+        """Waits for all work. Raises an error of that work, once."""
+
+    def create_stream(self) -> int:
+        """Creates a stream, which belongs to the caller."""
+
+    def destroy_stream(self, stream: int) -> None: ...
+
+    def synchronize_stream(self, stream: int = 0) -> None:
+        """Waits for a stream; 0 is the device's own."""
+
+    def empty(self, shape: Sequence[int], dtype: str) -> Tensor:
+        """A dense tensor in memory of its own."""
+
+    def upload(self, array: object, stream: int = 0) -> Tensor:
+        """A copy of a CPU tensor, with its strides."""
+
+    def view(self, address: int, shape: Sequence[int], dtype: str, strides: object | None = None, owner: object | None = None) -> Tensor:
+        """A tensor in memory that `owner` keeps alive."""
+
+    def load_package(self, package: object, *, allow_ptx: bool = False, trusted_keys: Sequence[bytes] = ()) -> Package:
+        """
+        Loads a kernel package: a path of a folder or zip file, or a zip file's bytes.
+        `allow_ptx`: a GPU may compile PTX, which takes seconds. `trusted_keys`: Ed25519
+        keys of 32 bytes, one of which must have signed the package.
+        """
+
+    def load_kernels(self, image: bytes) -> Kernels:
+        """
+        Loads kernels out of a cubin, a fatbin or the text of PTX, as bytes. The emulator
+        executes PTX. Raises InvalidArgument or Unimplemented with what the driver's
+        compiler says.
+        """
+
+    def launch(self, kernel: Kernel, grid: object, block: object, arguments: list, stream: int = 0, *, shared_bytes: int = 0, cluster: object = (1, 1, 1), cooperative: bool = False, programmatic: bool = False) -> None:
+        """
+        Launches on `stream` (0: the device's own), into its capture if it captures.
+
+        `grid`: blocks, `block`: threads, `cluster`: blocks, along one to three axes.
+        `arguments`: a bytes object per parameter, copied. Raises InvalidArgument if the
+        arguments do not fit the kernel's parameters, or if the kernel or the device does
+        not allow the shape.
+        """
+
+    def copy(self, to: int, source: int, bytes: int, stream: int = 0) -> None:
+        """
+        Copies bytes between two addresses of the device, in the order of `stream` (0: the
+        device's own), into its capture if it captures.
+        """
+
+    def fill(self, to: int, bytes: int, value: int = 0, stream: int = 0) -> None:
+        """Sets bytes at an address of the device, likewise."""
+
+    def driver_function(self, name: str) -> int:
+        """
+        The address of a function of CUDA's driver, for ctypes, on the emulator as on a GPU.
+        Raises NotFound.
+        """
+
+    def holds(self, address: int) -> bool:
+        """
+        Whether the device has memory at an address, also while a stream captures.
+        """
+
+    def lend_memory(self, lend: bool = True) -> None:
+        """
+        Makes it the device from which coppice_external_allocate takes memory if no callable
+        runs; False: there is no such device. coppice.torch.allocator() calls this.
+        """
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Kernel:
+    """A kernel of an image, which it keeps."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kernels(self) -> object:
+        """The image."""
+
+    @property
+    def parameter_bytes(self) -> object:
+        """
+        Bytes of each parameter, in order; None if the driver is older than CUDA 12.4.
+        """
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Kernels:
+    """An image of kernels, loaded on a device."""
+
+    @property
+    def device(self) -> object: ...
+
+    def get(self, name: str) -> Kernel:
+        """
+        A kernel by its name in the image. Raises NotFound, whose message lists the kernels.
+        """
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Lease:
+    """
+    The right to read the outputs of one call. While it exists, calls that build on the
+    outputs do not write over them. Any other call may; the outputs are stale from then
+    on.
+    """
+
+    @property
+    def kind(self) -> str:
+        """How the call ran: "replay", "record", "warm_up" or "eager"."""
+
+    @property
+    def reason(self) -> str:
+        """Why it did not replay: "new_bucket"; "none" if it did."""
+
+    @property
+    def call_number(self) -> int:
+        """The call's number on its lane."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, arg: int, /) -> Output: ...
+
+    def release(self) -> None:
+        """Gives the outputs up."""
+
+    def split(self) -> list:
+        """
+        One lease per output, each of which can be kept, donated or dropped separately:
+        output i is part[i]. This lease is empty afterwards.
+        """
+
+    def detach(self, stream: int = 0) -> list:
+        """
+        Copies the outputs into memory of their own, and gives the lease up. Returns a list
+        of tensors.
+        """
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Output:
+    """
+    One output of a call, which keeps its lease. It is read by DLPack: in place on CUDA,
+    where calls that would write over it are refused until the consumer drops it; on the
+    emulator as a copy on the CPU. Reading it after it was overwritten raises
+    StaleOutput.
+    """
+
+    def numpy(self) -> object:
+        """A copy as a NumPy array."""
+
+    def __array__(self, dtype: object | None = None, *, copy: object | None = None) -> object: ...
+
+    def __bool__(self) -> bool: ...
+
+    def __eq__(self, other: object | None) -> bool: ...
+
+    def __ne__(self, other: object | None) -> bool: ...
+
+    @property
+    def lease(self) -> object:
+        """Its lease."""
+
+    @property
+    def index(self) -> int:
+        """Its number among the outputs."""
+
+    @property
+    def device(self) -> object: ...
+
+    @property
+    def shape(self) -> tuple:
+        """Sizes."""
+
+    @property
+    def strides(self) -> tuple:
+        """Strides, in elements."""
+
+    @property
+    def dtype(self) -> str:
+        """The element type, as packages name it."""
+
+    @property
+    def count(self) -> Tensor:
+        """
+        Where the device writes the real size of the output, for `counts` of
+        Program.run. Later calls may overwrite it, like the output.
+        """
+
+    def data_ptr(self) -> int:
+        """Where it lies."""
+
+    def to_host(self, stream: int = 0) -> HostTensor:
+        """A copy on the host. Waits."""
+
+    def to_host_sized(self, stream: int = 0) -> HostTensor:
+        """A copy on the host, of the size that the device counted. Waits."""
+
+    def __dlpack__(self, *, stream: object | None = None, max_version: object | None = None, dl_device: object | None = None, copy: object | None = None) -> object: ...
+
+    def __dlpack_device__(self) -> tuple: ...
+
+    def __repr__(self) -> str: ...
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Context:
+    """
+    The argument of a callable of Session.register_callable, valid during its run. The
+    callable launches only on `stream`, and allocates with this object.
+    """
+
+    @property
+    def phase(self) -> str:
+        """"warm_up", "record" (the stream captures) or "eager"."""
+
+    @property
+    def stream(self) -> int:
+        """The stream."""
+
+    @property
+    def parameters(self) -> int:
+        """Address of the parameter block, which has the real extents."""
+
+    @property
+    def workspace(self) -> int:
+        """
+        Address of the workspace for libraries, of the lane or of an inclusion; 0: none.
+        """
+
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of it."""
+
+    @property
+    def device(self) -> object: ...
+
+    def extent(self, symbol: int) -> int:
+        """The padded extent of a symbol by its number, in elements."""
+
+    def scalar(self, scalar: int) -> int:
+        """The value of a scalar by its number."""
+
+    def input(self, index: int) -> Tensor:
+        """An input, at padded extents."""
+
+    def offsets(self, ragged: int) -> Tensor:
+        """
+        For ragged sequences by their number: where each begins, and where the last one
+        ends.
+        """
+
+    def output(self, index: int) -> Tensor:
+        """Allocates an output, once."""
+
+    def add_break(self, step: object) -> None:
+        """
+        Ends the graph recorded so far, and begins another after step(stream). A call
+        without a graph runs this host code at once, and every replay runs it between the
+        two graphs.
+        """
+
+    def alias_output(self, index: int, address: int) -> None:
+        """Says that an output lies in an input."""
+
+    def allocate(self, bytes: int, label: str | None = None) -> int:
+        """Memory of this run; profilers call it `label`."""
+
+    def free(self, address: int) -> None:
+        """Gives back memory of `allocate`, or an input that was donated."""
+
+    def add_graph(self, graph: int) -> None:
+        """
+        Puts a CUgraph, by its address, into the run. The caller must keep what its nodes
+        use. Raises InvalidArgument for nodes that allocate or branch.
+        """
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+def external_stats() -> dict:
+    """
+    Blocks that other libraries got so far: run_blocks in runs of callables,
+    left_blocks of these that the run did not free, device_blocks elsewhere, late_frees
+    that did nothing.
+    """
+
+def metrics_content_type(format: str) -> str:
+    """The Content-Type of a page of metrics."""
+
+class Chain:
+    """
+    Inside `with`, calls on the lane build on each other: none writes over the leased
+    outputs of earlier ones.
+    """
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *args) -> None: ...
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Loan:
+    """
+    The idle memory of a lane of a session. Calls of the lane are refused until the loan
+    ends: at the end of `with` (in the order of the device's own stream), by give_back,
+    or when this object is destroyed; all work on the memory must have run by then.
+    """
+
+    @property
+    def data(self) -> int:
+        """Its address; its contents are undefined."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size in bytes."""
+
+    def give_back(self, stream: int = 0) -> None:
+        """
+        Ends the loan; the lane's next call waits for the work queued on `stream` so far.
+        """
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *args) -> None: ...
+
+class Session:
+    """Programs that replay the graph of their shape bucket, all in one pool."""
+
+    def __init__(self, device: Device, *, stance: str | None = 'record', lanes: int | None = 1, warmup_runs: int | None = 1, record_in_background: bool | None = False, gate: bool | None = False, graphs_per_program_max: int | None = 1024, rerecords_per_bucket_max: int | None = 128, static_moves_max: int | None = 32, on_limit: str | None = 'eager', on_budget: str | None = 'evict', keep_drawings: bool | None = False, window_bytes: int | None = 0, workspace_bytes: int | None = 0, copy_out_bytes: int | None = 0, budget_bytes: int | None = 0, audit_keys: bool | None = False, check_addresses: bool | None = False, fill_expired: bool | None = False, trace_wait_when_full: bool | None = False, trace_path: str | None = '', trace_events_per_lane: int | None = 65536, log: object | None = None, vote: object | None = None, barrier: object | None = None, variant_timing: str | None = 'on_device', now_ns: object | None = None) -> None:
+        """
+        Makes a session on a device. Options, by name, with what they are without. An option
+        that is None, or a number that is 0, is as if it were left out.
+
+        stance="record"
+            What calls may do about graphs: "record", "replay_only", "eager" or "strict".
+        lanes=1
+            Calls on different lanes may run at the same time. 1 to 1,024.
+        warmup_runs=1
+            Calls of a bucket that run before it is recorded.
+        record_in_background=False
+            Records programs that are `thread_safe` on a thread of the session; calls run
+            eagerly meanwhile.
+        gate=False
+            Times live calls with and without their graph, and gives up graphs that are not
+            faster.
+        graphs_per_program_max=1024
+            Graphs of a program on a lane. -1: none.
+        rerecords_per_bucket_max=128
+            Recordings of a bucket because a static input moved; later ones count as graphs over
+            the limit. -1: none.
+        static_moves_max=32
+            Recordings of one bucket in which a static input may have moved; after one more,
+            every call copies it. -1: none.
+        on_limit="eager"
+            What a call does if it would need one graph too many: "eager", "error" or "evict".
+        on_budget="evict"
+            What a recording does if it lacks room: "eager", "error" or "evict".
+        keep_drawings=False
+            Keeps a drawing of every recording, to be dumped.
+        window_bytes=0
+            Virtual size of a lane's windows; 0: device memory.
+        workspace_bytes=0
+            For libraries, per lane; 0: none.
+        copy_out_bytes=0
+            For outputs that are copied out, per lane; 0: none.
+        budget_bytes=0
+            What the session may hold at once: its windows, its graphs (an estimate) and what
+            the application reports; 0: no budget.
+        audit_keys=False
+            Refuses buckets whose kernels' parameters depend on what is not in the key.
+        check_addresses=False
+            Asks the driver at every call whether tensors lie in live memory of the device.
+        fill_expired=False
+            Fills all that a graph writes with 0xCB bytes before each call, so that a read
+            through an old pointer shows.
+        trace_wait_when_full=False
+            If the ring is full, a call waits until its events are written, instead of dropping
+            its own event and counting it.
+        trace_path=""
+            The file that a trace is written to, which replaces an older one; empty: no trace.
+        trace_events_per_lane=65536
+            Events that a lane's ring buffer holds, 64 bytes each, rounded up to a power of two.
+            16 to 67,108,864.
+        log(line)
+            Receives one line per program and reason that keeps its calls from replaying.
+        vote(bucket, kind, unanimous)
+            Called before each call runs, with this rank's vote, to agree with the other ranks.
+            Returns the same three, as all agreed.
+        barrier()
+            Called before a call that ranks agreed to record, also on ranks that have the graph.
+        variant_timing="on_device"
+            Whether kernels of packages that have several variants are timed: "on_device",
+            "always" or "never".
+        now_ns()
+            The clock for recordings: nanoseconds that never go back; None: a steady clock.
+        """
+
+    def __del__(*args, **kwargs) -> Any: ...
+
+    @property
+    def device(self) -> object: ...
+
+    def chain(self, lane: int = 0) -> Chain:
+        """A scope of calls that build on each other."""
+
+    def close(self) -> None:
+        """
+        Waits for the work in flight and gives everything back. If another call of the
+        session is under way, on any thread, that call does so when it ends.
+        """
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(self, *args) -> None: ...
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+
+    @property
+    def stance(self) -> str:
+        """What calls may do: "record", "replay_only", "eager" or "strict"."""
+
+    @stance.setter
+    def stance(self, arg: str, /) -> None: ...
+
+    def set_seed(self, seed: int) -> None:
+        """Restarts the generator of random numbers."""
+
+    def evict(self, program: object | None = None) -> int:
+        """Drops the graphs of a program, or all. Returns how many."""
+
+    def trim(self) -> None:
+        """Gives back memory that no lease holds."""
+
+    def suspend(self, constants: str = 'save', *, refuse_leases: bool = False, drop_graphs: bool = False) -> None:
+        """
+        Gives the session's memory back. `constants`: "save", "keep" or "reload".
+        """
+
+    def resume(self) -> None:
+        """Takes the memory again."""
+
+    def set_external_bytes(self, bytes: int) -> None:
+        """Sets the bytes that the application holds itself, for the budget."""
+
+    def lend(self, lane: int = 0) -> Loan:
+        """
+        Lends the idle memory of a lane, as a Loan. Raises FailedPrecondition while outputs
+        there are leased, or work of the lane is in flight.
+        """
+
+    def scrub(self, stream: int = 0, lane: int = 0) -> None:
+        """
+        Zeroes all memory of a lane, in the order of `stream` and of the lane's calls. Raises
+        FailedPrecondition while outputs there are leased.
+        """
+
+    def stats(self) -> coppice.figures.SessionStats:
+        """
+        Counts of calls, by how they ran and why, and of events of graphs and inputs.
+        """
+
+    def memory(self) -> coppice.figures.MemoryUsage:
+        """Bytes by what they are used for, and the height of the pool."""
+
+    def buckets(self) -> object:
+        """
+        For each bucket: program, variant, bucket, lane, recorded, plan_height, live_bytes,
+        serial, graph_nodes, family, record_ns, replays.
+        """
+
+    def metrics_text(self, format: str = 'prometheus') -> str:
+        """
+        All figures as a page for Prometheus. `format`: "prometheus" or "openmetrics".
+        """
+
+    def save_profile(self, path: str) -> None:
+        """Writes which buckets traffic used, for load_profile."""
+
+    def load_profile(self, path: str, *, bindings: list = [], graphs_max: int = 0, bytes_max: int = 0) -> dict:
+        """
+        Records the buckets of a profile, the most useful first. Returns how many were
+        recorded, were recorded already, and were left out.
+        """
+
+    def dump(self, lane: int, number: int) -> str:
+        """
+        A recording that `buckets` lists, in Graphviz's DOT; needs keep_drawings.
+        """
+
+    def mark(self, name: str) -> None:
+        """Puts a mark into the trace."""
+
+    def note_request(self, id: int, *, first_token_ns: int, last_token_ns: int, input_tokens: int, output_tokens: int) -> None:
+        """
+        Puts the times of one request to a server into the trace, from its arrival.
+        """
+
+    def flush_trace(self) -> None:
+        """Waits until the trace is written."""
+
+    def wait_for_recordings(self) -> None:
+        """Waits for recordings in the background."""
+
+    def register_package(self, package: Package, program: str = 'main', *, name: object | None = None, variant: object | None = None, exact: str = 'never', policies: dict = {}, claims: dict = {}, constants: dict = {}, functions: dict = {}) -> Program:
+        """
+        Adds a program of a package. `exact`: whether replays compute at the sizes of their
+        call: "never", "auto" (if the call before it had the same sizes) or "always".
+        `policies`: {symbol: ladder or (ladder, maximum)}, or for two symbols {(symbol,
+        symbol): pairs or (ladders, (maximum, maximum))}. `claims`: {symbol: (padding,
+        absolute, relative)}. `constants`: {name: tensor}, which stay at their address as
+        long as the session exists. `functions`: {name: fn} of `call` steps, fn(inputs,
+        outputs, options, stream), or {name: ("launches" or "on_host", fn)}.
+        """
+
+    def register_callable(self, spec: dict, fn: object) -> Program:
+        """
+        Adds a callable fn(context) that launches on context.stream. Sequences of the
+        spec are {"ragged": [{"name": ..., "count": symbol, "total": symbol,
+        "length": symbol or None, "lengths": input, "by": "lengths" or
+        "offsets"}]}, whose name is a tensor's first size.
+        """
+
+    def find(self, name: str, variant: str = '') -> Program:
+        """The program that is registered with that name and variant, or None."""
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Binding:
+    """Static inputs and outputs of a program, which it keeps."""
+
+    @property
+    def tensors(self) -> object: ...
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+class Program:
+    """A program of a session."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def variant(self) -> str: ...
+
+    @property
+    def session(self) -> object: ...
+
+    def bind(self, tensors: object) -> Binding:
+        """
+        Binds the static inputs, in spec order, then the static outputs. They stay where
+        they are until the binding ends.
+        """
+
+    def unbind(self, binding: Binding) -> None:
+        """Ends a binding: drops the graphs that no other binding can use. Waits."""
+
+    def reset(self) -> None:
+        """Forgets everything that was recorded and learned about it."""
+
+    def unregister(self) -> None:
+        """Ends the program. Waits."""
+
+    def warm(self, buckets: Sequence[Sequence[int]], binding: object | None = None, scalars: object = (), scratch: object | None = None, progress: object | None = None, lane: int = 0) -> None:
+        """
+        Records buckets ahead of traffic: a list of padded extents each. progress(done,
+        total) is called after each.
+        """
+
+    def plan(self, buckets: Sequence[Sequence[int]], scalars: object = ()) -> list:
+        """
+        Plans buckets of a package's program without mapping or running anything: for each,
+        plan_height and live_bytes, in bytes, and plan_method.
+        """
+
+    def __call__(self, inputs: object, binding: object | None = None, stream: int = 0) -> object:
+        """
+        Like run, but returns the output, or a tuple of several, each of which keeps the
+        lease.
+        """
+
+    def run(self, inputs: object, scalars: object = (), extents: object = (), binding: object | None = None, stream: int = 0, lane: int = 0, output_mode: object | None = None, targets: object = (), donated: object = (), poison: object | None = None, counts: object = ()) -> Lease:
+        """
+        Runs the program on `stream` (0: the device's own) and returns a Lease.
+
+        `inputs`: the copied inputs in spec order, at real sizes. They are outputs of
+        earlier calls, which are read in place, or tensors of any library with __dlpack__ or
+        __cuda_array_interface__; on the emulator, CPU tensors are copied to it. `scalars`:
+        all, in spec order. `extents`: of the symbols that are given. `output_mode`:
+        a word of OutputMode, "write_into" with one of `targets` per output. `donated`:
+        leases that the call may use up. `poison`: "nan", "pattern" or "noise" in the
+        padding, for tests. `counts`: for each symbol that is counted, where the device
+        finds its extent, such as Output.count; None: the host's count is used.
+        """
+
+    def include(self, inputs: object, scalars: object = (), extents: object = (), binding: object | None = None, stream: int = 0, lane: int = 0, output_mode: object | None = None, targets: object = (), donated: object = (), poison: object | None = None, counts: object = ()) -> Lease:
+        """
+        Like run, but adds the program to the capture of `stream`, as a child graph; the
+        bucket must be warm. The Lease is for the outputs, which every launch of the
+        caller's graph writes.
+        """
+
+    def explain(self, inputs: object, scalars: object = (), extents: object = (), binding: object | None = None, stream: int = 0, lane: int = 0, output_mode: object | None = None, targets: object = (), donated: object = (), poison: object | None = None, counts: object = ()) -> str:
+        """What `run` would do with this call, in words."""
+
+    def rebucket(self, symbol: str, *, dry_run: bool = False, period: int | None = None, buckets: int | None = None, added_max: int | None = None, gain_min: float | None = None, max_ratio: float | None = None, max_gap: int = 0, graphs_max: int | None = None, graphs_per_minute: int | None = None, cost_per_byte: float = 0.0, binding: object | None = None, scratch: object | None = None) -> dict:
+        """
+        Learns the buckets of an observed symbol again from its calls, and swaps them in if
+        that saves enough. Graphs of new buckets are recorded first; if there are any, it
+        waits for the device.
+
+        period: calls between two times (2000). buckets: the most buckets, besides those
+        above all calls (as many as there are). added_max: how many of these may be new (4).
+        gain_min: percentage points of waste that a swap must save (1). max_ratio, max_gap:
+        caps on the padding of a call (1.25 and 2 up to 512, else 1.5 and 1); 0: none.
+        graphs_max, graphs_per_minute: graphs to record at most (16 and 64). cost_per_byte:
+        the price of a byte of graphs, in elements of padding per call (0); with a price, a
+        ladder that pads more may win if it has fewer graphs.
+
+        Returns outcome ("not due", "kept", "limited", "not recorded", "would swap",
+        "swapped"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and
+        why.
+        """
+
+    def policy(self, symbol: str) -> str:
+        """The policy in force of a symbol, as JSON."""
+
+    def set_policy(self, symbol: str, policy: object) -> None:
+        """
+        Replaces the policy of a symbol, up to the same maximum. Waits for calls.
+        """
+
+    def observed(self, symbol: str) -> str:
+        """What was observed of a symbol, as JSON."""
+
+    def set_observed(self, symbol: str, text: str) -> None:
+        """Continues from what was observed elsewhere."""
+
+    def __copy__(self) -> object:
+        """The object itself."""
+
+    def __reduce_ex__(self, protocol: int) -> object:
+        """Raises TypeError."""
+
+def policy_buckets(policy: object, most: int = 4096) -> tuple:
+    """
+    The number of buckets of a policy, and the first `most` of them. A policy is a text,
+    or (text, maximum). Raises InvalidArgument for an unknown policy.
+    """
+
+def joint_policy_buckets(policy: object, most: int = 4096) -> tuple:
+    """
+    The same for a policy of two sizes, which is a text, or (text, (maximum, maximum)):
+    buckets are pairs.
+    """
+
+def learn_policy(sizes: Sequence[int], counts: Sequence[float], *, limit: int, buckets: int, price: float, align: int, forced: Sequence[int], prior: float, max_ratio: float, max_gap: int) -> str:
+    """Calls coppice_learn_policy, and returns its JSON: see coppice.learn."""

@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Goal: what the backend of torch.compile does on CUDA alone: which device a graph runs on, what
+runs it where it is not lifted, and how the results lie then.
+Method: PyTorch here has no CUDA. Stand-ins say so much of it as a test needs, on tensors of the
+CPU; nothing here shows that PyTorch on a GPU behaves as they do, for which there is
+device_check.py.
+
+    backend_cuda_test.py [unittest's options]
+"""
+
+import logging
+import unittest
+from unittest import mock
+
+try:
+    import torch
+    from torch._inductor import compile_fx
+
+    import coppice
+    import coppice.torch
+    from coppice import devices
+    from coppice.export.manifest import ExportError
+    from coppice.torch import compiler, graph, session
+    from torch._subclasses import FakeTensorMode
+except ImportError as error:
+    raise unittest.SkipTest(f"needs PyTorch and the extension: {error}") from error
+
+from coppice.errors import FailedPrecondition, InvalidArgument, Unavailable
+
+
+def turned(tensor):
+    """The same with strides that ascend."""
+    if tensor.dim() < 2:
+        return tensor
+    axes = list(range(tensor.dim()))[::-1]
+    return tensor.permute(axes).contiguous().permute(axes)
+
+
+class Inductor:
+    """Stands for compile_fx_inner: its results lie as it likes, of which it tells AOTAutograd, and
+    its arguments have to lie as it was told."""
+
+    def __init__(self):
+        self.compiled, self.told, self.lower = [], [], compile_fx.compile_fx_inner
+
+    def __call__(self, module, inputs, **flags):
+        if flags.get("fx_wrapper"):  # As the lifting asks it.
+            return self.lower(module, inputs, **flags)
+        self.compiled.append(flags["is_backward"])
+        context = torch._guards.TracingContext.try_get()
+        results = module.graph.output_node().args[0]
+        self.told.append(context is not None and context.output_strides is not None)
+        if self.told[-1]:
+            context.output_strides.extend(
+                turned(torch.empty(result.meta["val"].shape)).stride()
+                if isinstance(result, torch.fx.Node) else None for result in results)
+        told = [value.stride() for value in inputs]
+
+        def run(arguments):
+            strides = [argument.stride() for argument in arguments]
+            assert strides == told, f"{strides}, not {told}"
+            found = module.forward(*arguments)
+            arguments.clear()
+            return [turned(one) if isinstance(one, torch.Tensor) else one for one in found]
+
+        run._boxed_call = True
+        return run
+
+
+class Opened:
+    """Stands for coppice.Device on a machine with two GPUs."""
+
+    there = ("cuda", "emulator")
+    log = []
+
+    def __init__(self, kind="auto", ordinal=0, **options):
+        self.kind = self.there[0] if kind == "auto" else kind
+        if self.kind not in self.there or ordinal > 1:
+            raise Unavailable(f"no {kind} {ordinal}")
+        if (self.kind, 0) in self.log and self.kind == "emulator":
+            raise FailedPrecondition("the process has an emulator")
+        self.ordinal = ordinal
+        self.log.append((self.kind, ordinal))
+
+
+class DevicesTest(unittest.TestCase):
+    def setUp(self):
+        Opened.log = []
+        for scope in (mock.patch.dict(devices._devices, clear=True),
+                      mock.patch.object(devices, "_implied", set()),
+                      mock.patch.dict(devices._sessions, clear=True),
+                      mock.patch.object(devices._core, "Device", Opened),
+                      mock.patch.object(devices._core, "Session", lambda on: [on])):
+            scope.__enter__()
+            self.addCleanup(scope.__exit__, None, None, None)
+
+    def test_there_is_one_device_per_ordinal(self):
+        for kinds in (("cuda", "auto"), ("auto", "cuda")):
+            with self.subTest(kinds):
+                devices._devices.clear()
+                Opened.log = []
+                first, *others = [coppice.device(kind) for kind in kinds]
+                self.assertEqual([first], others)
+                other = coppice.device("auto", 1)
+                self.assertIs(other, coppice.device("cuda", 1))
+                self.assertEqual([("cuda", 0), ("cuda", 1)], Opened.log)
+                self.assertEqual([[first], [other]],
+                                 [coppice.session(one) for one in (first, other)])
+                self.assertIs(coppice.session(other), devices.find_session(other))
+
+    def test_an_emulator_for_tensors_of_the_cpu_is_not_what_auto_is(self):
+        emulator = devices.device_of_tensors("emulator")
+        self.assertEqual("cuda", coppice.device().kind)
+        self.assertIs(emulator, coppice.device("emulator"))
+        self.assertEqual("cuda", coppice.device().kind)
+
+    def test_an_emulator_that_was_asked_for_is_what_auto_is(self):
+        emulator = coppice.device("emulator")
+        self.assertIs(emulator, coppice.device())
+        cuda = devices.device_of_tensors("cuda")
+        self.assertIs(cuda, coppice.device())
+
+    def test_without_a_gpu_auto_is_the_one_emulator(self):
+        with mock.patch.object(Opened, "there", ("emulator",)):
+            emulator = devices.device_of_tensors("emulator")
+            self.assertIs(emulator, coppice.device())
+            with self.assertRaises(FailedPrecondition):
+                coppice.device(seed=1)
+
+
+class PlaceTest(unittest.TestCase):
+    """Which device a graph runs on, on a machine with GPUs."""
+
+    def setUp(self):
+        torch._dynamo.reset()
+        self.module = torch.fx.symbolic_trace(torch.nn.Identity())
+        place_of = session.place_of
+
+        def placed(*arguments):
+            """PyTorch has two GPUs, of which its compilers may not hear."""
+            with mock.patch.object(torch.cuda, "is_available", lambda: True), \
+                    mock.patch.object(torch.cuda, "current_device", lambda: 1):
+                return place_of(*arguments)
+
+        self.place_of = placed
+        scope = mock.patch.object(compiler, "place_of", placed)
+        scope.__enter__()
+        self.addCleanup(scope.__exit__, None, None, None)
+
+    def on(self, *places):
+        with FakeTensorMode():
+            return [torch.empty(2, device=place) for place in places]
+
+    def test_auto_is_where_the_tensors_are(self):
+        for places, wanted in (([], ("emulator", 0)), (["cpu"], ("emulator", 0)),
+                               (["cpu", "cuda:0"], ("cuda", 0)), (["cuda:1"], ("cuda", 1))):
+            with self.subTest(places):
+                found = self.place_of("auto", self.module, [3, *self.on(*places)])
+                self.assertEqual(wanted, found)
+        next(iter(self.module.graph.nodes)).meta["example_value"] = self.on("cuda:1")
+        self.assertEqual(("cuda", 1), self.place_of("auto", self.module, self.on("cpu")))
+
+    def test_a_device_that_does_not_serve_the_tensors_says_why(self):
+        for kind, ordinals, wanted in (
+                ("emulator", set(), ""), ("cuda", {1}, ""),
+                ("emulator", {0}, "its tensors are on CUDA, and the device is the emulator"),
+                ("cuda", set(), "its tensors are not on CUDA"),
+                ("cuda", {1, 0}, "its tensors are on several GPUs: 0, 1")):
+            with self.subTest(kind=kind, ordinals=ordinals):
+                self.assertEqual(wanted, compiler.why_not(kind, ordinals))
+
+    def test_functions_of_the_cpu_run_on_the_emulator(self):
+        compiled = torch.compile(lambda x: x * 2 + 1, backend=coppice.torch.backend, dynamic=True)
+        x = torch.randn(5)
+        torch.testing.assert_close(compiled(x), x * 2 + 1)
+        (report,) = coppice.torch.report(compiled)
+        self.assertEqual((True, 0), (report.lifted, report.refused))
+
+    def test_device_code_that_is_missing_is_one_warning(self):
+        def missing(*_):
+            raise Unavailable("KernelLibrary::Load: the image has no code for a GPU")
+
+        compiler.warn_once.cache_clear()
+        with mock.patch.object(compiler, "shared", missing), \
+                self.assertLogs("coppice", logging.WARNING) as told:
+            for factor in (2, 3):
+                compiled = torch.compile(lambda x, factor=factor: x * factor,
+                                         backend=coppice.torch.backend)
+                torch.testing.assert_close(compiled(torch.ones(3)), torch.full((3,), factor * 1.0))
+                (report,) = coppice.torch.report(compiled)
+                self.assertFalse(report.lifted)
+                self.assertIn("no code for a GPU", report.reasons[0])
+        warned = [line for line in told.output if "PyTorch runs all functions" in line]
+        self.assertEqual(1, len(warned), told.output)
+
+
+class FallbackTest(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        self.x = torch.randn(3, 4, requires_grad=True)
+        self.w = torch.randn(4, 5, requires_grad=True)
+
+    @staticmethod
+    def function(x, w):
+        return torch.sin((x @ w).exp()) * 2
+
+    def check(self, compiled):
+        got, right = compiled(self.x, self.w), self.function(self.x, self.w)
+        torch.testing.assert_close(got, right)
+        weight = torch.randn_like(right)
+        for one, other in zip(*(torch.autograd.grad(result, (self.x, self.w), weight)
+                                for result in (got, right))):
+            torch.testing.assert_close(one, other)
+
+    def check_on_cuda(self, lift, run):
+        """With `lift` in place of Compiler.lift, and `run` of LiftedGraph.run."""
+        inductor, fallback = Inductor(), compiler.Compiler.fallback
+
+        def on_cuda(self, *arguments):
+            self.cuda, before = True, self.cuda
+            try:
+                return fallback(self, *arguments)
+            finally:
+                self.cuda = before
+
+        with mock.patch.object(compile_fx, "compile_fx_inner", inductor), \
+                mock.patch.object(compiler.Compiler, "fallback", on_cuda), \
+                mock.patch.object(compiler.Compiler, "lift", lift), \
+                mock.patch.object(graph.LiftedGraph, "run", run):
+            compiled = torch.compile(self.function, backend=coppice.torch.backend, dynamic=False)
+            self.check(compiled)
+        return inductor, {one.kind: (one.lifted, one.refused)
+                          for one in coppice.torch.report(compiled)}
+
+    def test_what_inductor_runs_is_compiled_when_its_graph_is(self):
+        """AOTAutograd compiles the backward graph by the strides that it hears of then."""
+        def fail(*_):
+            raise ExportError("not lifted")
+
+        inductor, reports = self.check_on_cuda(fail, None)
+        self.assertEqual([False, True], inductor.compiled)
+        self.assertEqual([True, False], inductor.told)  # Nobody asks a backward graph.
+        self.assertEqual({"forward": (False, 0), "backward": (False, 0)}, reports)
+
+    def test_results_of_refused_calls_lie_as_was_promised(self):
+        """By which the backward graph was compiled, whatever compiler runs the forward call."""
+        lift = compiler.Compiler.lift
+
+        def lift_forward(self, module, original, inputs, report, *rest):
+            if report.kind == "backward":
+                raise ExportError("not lifted")
+            return lift(self, module, original, inputs, report, *rest)
+
+        def refuse(*_):
+            raise InvalidArgument("refused")
+
+        _, reports = self.check_on_cuda(lift_forward, refuse)
+        self.assertEqual({"forward": (True, 1), "backward": (False, 0)}, reports)
+
+
+if __name__ == "__main__":
+    unittest.main()
