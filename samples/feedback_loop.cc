@@ -78,7 +78,7 @@ absl::Status RunSample(const coppice::Driver& driver) {
   const coppice::WarmStep loop[] = {
       {.program = step},  // On memory of the caller's, then on its own output.
       {.program = step, .feeds = {{.input = 0, .step = 1, .output = 0}}}};
-  COPPICE_RETURN_IF_ERROR(warmed->Warm(loop, {}));
+  COPPICE_RETURN_IF_ERROR(warmed->warming().Warm(loop, {}));
   warmed->SetStance(coppice::Stance::kStrict);  // From here on nothing but replays.
   return RunLoop(driver, stream, *warmed, step, x);
 }

@@ -22,11 +22,13 @@ trap 'rm -rf "$source"' EXIT
 cp -r --parents README.md CHANGELOG.md SECURITY.md ARCHITECTURE.md BENCHMARKS.md CONTRIBUTING.md \
   LICENSE docs python/MIGRATING.md python/tests/GRAPH_BEHAVIOURS.md python/tests/versions.tsv \
   runtime/package/FORMAT.md runtime/package/LINT.md runtime/package/kernel_package.schema.json \
-  tests/conformance/README.md tests/graphs/PEERS.md samples "$source"
+  tests/conformance/README.md tests/graphs/PEERS.md samples include "$source"
 find "$source" -name __pycache__ -prune -exec rm -rf {} +
 rm "$source/docs/mkdocs.yml" "$source/docs/requirements.txt"
 # Words behind "python" are for a test; MkDocs takes a fence with one word.
 sed -i -E 's/^```python [a-z_]+$/```python/' "$source/python/MIGRATING.md"
+# Headers and docstrings, in the place of the lines that name them.
+python3 -B tools/reference "$source"
 
 export COPPICE_DOCS_SOURCE="$source" COPPICE_DOCS_SITE="$site" NO_MKDOCS_2_WARNING=1
 "$mkdocs" build --strict --clean --config-file docs/mkdocs.yml  # --quiet would hide warnings.

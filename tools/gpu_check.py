@@ -3,6 +3,9 @@
 
   gpu_check.sh OUT              runs every stage and writes its findings into the folder OUT
   gpu_check.sh --dry-run OUT    the same on the emulator, which needs no GPU
+  gpu_check.sh --library DIR OUT
+                                the same on CUDA as the emulated libcuda.so.1 in the folder DIR is
+                                it: all that is loaded and called on a GPU, as little as a dry run
   gpu_check.sh --prebuild DIR   builds the programs for a machine that has no package manager
 
 Stages: device, probe, conformance, gpu_tests, run, package, python, bench, memcheck. Each step of a
@@ -155,50 +158,52 @@ def conformance_stage(binaries, driver, limit_s, budget):
         for suite in suites], limit_s=limit_s)
 
 
-def device_stage(binaries, dry_run, on_device):
+def device_stage(binaries, small, on_device):
     stage = stage_of(binaries, "device", "coppice", [
         ("info", ["info", *on_device, "--json"], 20,
          judge_report("device", "driver_version", "device_code"))])
     smi = shutil.which("nvidia-smi")
-    if smi and not dry_run:
+    if smi and not small:
         query = [smi, "--query-gpu=name,driver_version", "--format=csv,noheader"]
         stage.steps.append(Step("nvidia_smi", query, 20))
     return stage
 
 
-def package_stage(binaries, device, dumped):
+def package_stage(binaries, device, small, dumped):
     """Serves the decoder that PyTorch compiled, and compares its logits with PyTorch's. The
     emulator takes a second for what a GPU does in a millisecond, so it serves little."""
     decoder = str(ROOT / "samples" / "torch_decoder.zip")
     on_device = ["--device", device]
-    served = ["--requests", "100"] if device == "cuda" else ["--requests", "1", "--shrink", "64"]
+    served = ["--requests", "1", "--shrink", "64"] if small else ["--requests", "100"]
     stage = stage_of(binaries, "package", "coppice", [
         ("served", ["run", "--package", decoder, *on_device, *served, "--verify=all",
                     f"--dump-steps={dumped}", "--json", "--quiet"], 60,
          judge_report("mismatches", "comparisons", "replays")),
         ("record", ["package", "bench", decoder, "--program", "decode", *on_device, "--json",
-                    "--repetitions", "11" if device == "cuda" else "1"], 30,
+                    "--repetitions", "1" if small else "11"], 60 if small else 30,
          judge_report("graph_nodes", "own_us_per_100_nodes"))])
     if stage.steps:
         reference = str(ROOT / "tools" / "run" / "torch_reference.py")
         stage.steps.append(Step("torch", [sys.executable, reference, str(dumped), "--device",
-                                          "cuda" if device == "cuda" else "cpu"], 60,
+                                          "cpu" if small else "cuda"], 60,
                                 judge_reference))
     return stage
 
 
-def python_stage(binaries, driver):
+def python_stage(binaries, driver, library):
     """PyTorch's models, graphs and memory, by the wheel beside the programs if there is one."""
+    if library:
+        return Stage("python", [], skipped="PyTorch's runtime needs NVIDIA's driver")
     wheels = sorted(map(str, binaries.folder.glob("coppice-*.whl")))
     check = str(ROOT / "python" / "tests" / "device_check.py")
     return Stage("python", [Step("torch", [sys.executable, "-B", check, driver, *wheels[:1]], 120,
                                  judge_unittest)])
 
 
-def memcheck_stage(binaries, dry_run):
+def memcheck_stage(binaries, small):
     sanitizer = find_cuda_tool("compute-sanitizer")
-    if dry_run or sanitizer is None:
-        return Stage("memcheck", [], skipped="nothing runs on a GPU" if dry_run else
+    if small or sanitizer is None:
+        return Stage("memcheck", [], skipped="nothing runs on a GPU" if small else
                      "compute-sanitizer not found")
     # Refused calls are what the suite is about, so they are no finding.
     checked = [sanitizer, "--tool", "memcheck", "--report-api-errors", "no", "--error-exitcode",
@@ -213,29 +218,32 @@ def memcheck_stage(binaries, dry_run):
     return Stage("memcheck", steps, failed=suite.failed or replays.failed)
 
 
-def plan(binaries, out, dumped, dry_run, budget):
+def plan(binaries, out, dumped, dry_run, library, budget):
     """The stages, in order. The probe writes its tables into `out`, and a step what it
     dumps into the folder `dumped`."""
     device, driver = ("host", "emulator") if dry_run else ("cuda", "cuda")
     on_device = ["--device", device]
+    small = dry_run or library is not None
+    served = ["--shrink", "64", "--requests", "12"] if library else ["--requests", "100"]
     probe = [(survey, [f"--device={device}", f"--output={out}", survey], 120,
               judge_table(out / table)) for survey, table in SURVEYS.items()]
     return [
-        device_stage(binaries, dry_run, on_device),
+        device_stage(binaries, small, on_device),
         stage_of(binaries, "probe", "coppice-probe", probe),
-        conformance_stage(binaries, driver, 180 if dry_run else 120, budget),
+        conformance_stage(binaries, driver, 180 if small else 120, budget),
         gpu_tests_stage(binaries, driver, budget),
         stage_of(binaries, "run", "coppice", [
-            ("verified", ["run", *on_device, "--requests", "100", "--verify=all", "--json",
-                          "--quiet"], 90, judge_report("mismatches", "comparisons", "replays"))]),
-        package_stage(binaries, device, dumped),
-        python_stage(binaries, driver),
+            ("verified", ["run", *on_device, *served, "--verify=all", "--json", "--quiet"], 90,
+             judge_report("mismatches", "comparisons", "replays"))]),
+        package_stage(binaries, device, small, dumped),
+        python_stage(binaries, driver, library),
         stage_of(binaries, "bench", "coppice", [
-            ("dispatch", ["bench", "dispatch", "--json"], 360 if dry_run else 120,
-             judge_dispatch),
+            # Host time alone: of the machine with the GPU it says something.
+            *([] if small else [("dispatch", ["bench", "dispatch", "--json"], 120,
+                                 judge_dispatch)]),
             ("record", ["bench", "record", *on_device, "--json"], 40,
              judge_report("record_us_p50", "driver_us_p50"))]),
-        memcheck_stage(binaries, dry_run),
+        memcheck_stage(binaries, small),
     ]
 
 
@@ -256,17 +264,21 @@ def find_programs(build_dir, dry_run):
     return ROOT / "build" / preset, preset
 
 
-def check(out, build_dir, dry_run):
+def check(out, build_dir, dry_run, library):
     """Runs all stages; returns the exit code. OSError: OUT cannot be written."""
+    if library:
+        os.environ["LD_LIBRARY_PATH"] = str(library.resolve())
     with Budget(math.inf) as budget, tempfile.TemporaryDirectory(prefix="gpu_check.") as work:
         folder, preset = find_programs(build_dir, dry_run)
-        run = Run(out, budget, mode="dry-run" if dry_run else "cuda")
+        mode = "library" if library else "dry-run" if dry_run else "cuda"
+        run = Run(out, budget, mode=mode)
         if preset:
             run.perform(build_stage(preset))
         budget.restart(LIMIT_S)
         binaries = Binaries(folder)
         run.facts["built_from"] = binaries.commit()
-        for stage in plan(binaries, out, pathlib.Path(work, "steps"), dry_run, budget):
+        for stage in plan(binaries, out, pathlib.Path(work, "steps"), dry_run, library,
+                          budget):
             run.perform(stage)
         return run.finish()
 
@@ -351,6 +363,8 @@ def parse(arguments):
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", metavar="OUT", nargs="?", type=folder_name)
     parser.add_argument("--dry-run", action="store_true", help="run on the emulator")
+    parser.add_argument("--library", metavar="DIR", type=folder_name,
+                        help="run on the emulated libcuda.so.1 in this folder")
     parser.add_argument("--build-dir", metavar="DIR", type=folder_name,
                         help="a build folder, or one that --prebuild made")
     parser.add_argument("--prebuild", metavar="DIR", type=folder_name)
@@ -359,7 +373,9 @@ def parse(arguments):
     options = parser.parse_args(arguments)
     if (options.out is None) == (options.prebuild is None):
         parser.error("give either OUT or --prebuild DIR")
-    if options.prebuild and (options.dry_run or options.build_dir):
+    if options.library and (options.dry_run or not (options.library / "libcuda.so.1").is_file()):
+        parser.error("--library needs a folder that has libcuda.so.1, and is no dry run")
+    if options.prebuild and (options.dry_run or options.build_dir or options.library):
         parser.error("--prebuild stands alone, or with --wheel")
     if options.wheel and not (options.prebuild and options.wheel.match("coppice-*.whl")
                               and options.wheel.is_file()):
@@ -378,7 +394,7 @@ def main(arguments):
     options = parse(arguments)
     try:
         if options.out:
-            return check(options.out.resolve(), options.build_dir, options.dry_run)
+            return check(options.out.resolve(), options.build_dir, options.dry_run, options.library)
         with Budget(math.inf) as budget:
             return prebuild(options.prebuild, options.wheel, budget)
     except (OSError, ValueError, subprocess.CalledProcessError) as error:

@@ -13,12 +13,15 @@ import re
 import sys
 
 LAYERS = {"base": 0, "padding": 1, "runtime": 1, "ptx": 1, "allocator": 2, "emulator": 2,
-          "graphs": 3, "capi": 4}
-PROGRAMS_ONLY = {"ptx", "emulator"}  # Stand on their layers, and no layer on them but capi.
+          "emulated_cuda": 3, "graphs": 3, "capi": 4}
+PROGRAMS_ONLY = {"ptx", "emulator"}  # Stand on their layers, and no layer on them but these two:
+ON_PROGRAMS_ONLY = {"capi", "emulated_cuda"}
+INSIDERS = {"emulated_cuda": "emulator"}  # What a layer is another form of: it sees its inside.
 C_HEADER = "include/coppice/coppice.h"  # One file of C, with C's comments and guard.
 VENDORED = "include/dlpack/"  # As its project publishes it.
 # Of a layer's private headers, those that layers above it and tools may include.
 OPEN_HEADERS = {"base/json_document.h", "base/json_fields.h", "runtime/device_image.h",
+                "runtime/package/cubin.h",
                 "runtime/emulator/ptx/executor.h", "runtime/emulator/ptx/launch.h",
                 "runtime/emulator/ptx/program.h",
                 "runtime/package/digest.h", "runtime/package/mapped_file.h"}
@@ -69,6 +72,7 @@ WORDS = [
     (r"(?i)\bfor now\b", "what is, or an issue"),
     (r"(?i)//\s*stub\b", "the code"),
     (r"(?<![\w.])/(work|root|home)/", "a path relative to the repository"),
+    (r"(?m)^(?:<{7}|>{7}|\|{7}) .*", "what the merge was to give"),
 ]
 
 LITERAL = re.compile(
@@ -96,6 +100,8 @@ def layer_of(path):
     """The layer that `path` belongs to, or None for tests, tools and samples."""
     public = path.startswith("include/coppice/")
     inside = path.removeprefix("include/coppice/")
+    if inside.startswith("runtime/emulated_cuda/"):
+        return "emulated_cuda"
     if inside.startswith("runtime/emulator/ptx/"):
         return "ptx"
     if inside.startswith("runtime/emulator" + (".h" if public else "/")):
@@ -196,13 +202,14 @@ def check_layers(path, text):
         if included.startswith("tests/") and not path.startswith("tests/"):
             yield number, f"{included}: only tests include tests"
         private = not public and included not in OPEN_HEADERS
-        if private and below not in (None, layer) and not path.startswith("tests/"):
+        own = (None, layer, INSIDERS.get(layer))
+        if private and below not in own and not path.startswith("tests/"):
             yield number, f"{included} is private to {below}"
         if path.startswith("samples/") and included.startswith("tools/"):
             yield number, f"{included}: samples use the public API only"
         if layer is None or not public or below == layer or included == "coppice/coppice.h":
             continue  # Which is capi's, and nobody below has it: check_c_header.
-        if below in PROGRAMS_ONLY and layer != "capi":
+        if below in PROGRAMS_ONLY and layer not in ON_PROGRAMS_ONLY:
             yield number, f"{layer} may not include {included}: only programs do"
         elif LAYERS.get(below, len(LAYERS)) >= LAYERS[layer]:
             yield number, f"{layer} (layer {LAYERS[layer]}) may not include {included}"

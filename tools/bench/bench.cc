@@ -14,89 +14,90 @@ namespace coppice {
 namespace {
 
 constexpr const char* kDispatchNotes =
-    "Times Session::Run with default options and, interleaved, the same raw driver calls, on a\n"
-    "driver that returns at once; the overhead is the difference. heap_allocs counts 1000 calls.\n"
-    "instructions come from perf, or from valgrind, or are null where there is neither.\n";
+    "Times Session::Run with default options and, in turns, the same driver calls without\n"
+    "coppice, on a driver that returns at once. The overhead is the difference. heap_allocs\n"
+    "counts 1000 calls. instructions come from perf or valgrind, and are null if there is\n"
+    "neither.\n";
 
 constexpr const char* kTightNotes =
-    "Draws programs of 150 to 450 buffers that fill a window of 1 MiB nearly or wholly, and asks\n"
-    "for a plan of that height within ten seconds:\n"
-    "  cut      the window cut in two, over and over, across time or address\n"
+    "Makes random programs of 150 to 450 buffers that fill a window of 1 MiB almost or\n"
+    "completely, and searches for a plan of that height for at most ten seconds:\n"
+    "  cut      the window is cut in two, over and over, across time or address\n"
     "  thinned  the same, without 2 to 10 % of the pieces\n"
-    "  woven    some pieces are cut in five instead that no straight cut parts\n"
-    "  mixed    buffers that live through several phases, the rest cut up phase by phase\n"
-    "  even     always the largest piece, cut near its middle, without up to 25 % of the pieces\n"
-    "Times are processor time, but for the limit. An instance that is not solved is named and is\n"
-    "no failure.\n";
+    "  woven    some pieces are cut in five, in a way that no straight cut separates\n"
+    "  mixed    buffers that live through several phases; the rest is cut up phase by phase\n"
+    "  even     the largest piece is always cut near its middle, without up to 25 % of the pieces\n"
+    "Times are processor time, except the limit. An instance that is not solved is named; it is\n"
+    "not a failure.\n";
 
 constexpr const char* kPoolNotes =
-    "Every bucket of a family of programs is recorded into one arena that only grows: ascending\n"
-    "by what they need, descending, and in five random orders. A model of a caching allocator\n"
-    "(512-byte rounding, segments of 2 and 20 MiB, best fit) serves the same requests. The bound\n"
-    "is the most bytes live at once in any bucket. Planning is timed with each bucket alone, in\n"
-    "processor time.\n";
+    "Records every bucket of a family of programs into one arena that only grows: in ascending\n"
+    "and descending order of their memory, and in five random orders. A model of a caching\n"
+    "allocator (512-byte rounding, segments of 2 and 20 MiB, best fit) serves the same requests.\n"
+    "The bound is the most bytes live at once in any bucket. Planning is timed with each bucket\n"
+    "alone, in processor time.\n";
 
 constexpr const char* kTuneNotes =
-    "Draws 200,000 calls of sizes up to each limit, and learns 64 buckets with the default prior,\n"
-    "without a cap and with one of 1.25 on padding. Then looks the sizes up in 1,024 learned\n"
-    "buckets behind a guard. Times are processor time, the least of five runs.\n";
+    "Draws 200,000 random sizes of calls up to each limit, and learns 64 buckets with the\n"
+    "default prior: once without a cap, and once with a cap of 1.25 on padding. Then it looks\n"
+    "the sizes up in 1,024 learned buckets with a guard. Times are processor time, the least of\n"
+    "five runs.\n";
 
 constexpr const char* kBucketsNotes =
     "Records the decode step of 67 batch sizes, 1 to 512, in ascending, descending and random\n"
-    "order, each time in a pool of its own: once dropping every result at once, once holding all\n"
-    "of them, copied out. Bytes are those after trimming: by the pool's books, which hold an\n"
-    "estimate for graphs, and by what the driver has less than before the first case. A driver\n"
-    "may keep memory of graphs that are gone: left_bytes. record_ms is the host time of the call\n"
-    "that records and launches what it recorded.\n"
+    "order, each time in a new pool: once dropping every result at once, and once holding copies\n"
+    "of all results. Bytes are measured after trimming, in two ways: by the accounts of the\n"
+    "pool, in which graphs are an estimate, and by how much less memory the driver has than\n"
+    "before the first case. A driver may keep memory of graphs that were destroyed: left_bytes.\n"
+    "record_ms is the host time of the call that records and launches a graph.\n"
     "\n"
     "Then a thread launches a small kernel on a stream of its own and waits for it, over and\n"
-    "over, while nothing is recorded and while all 67 buckets, warm before, are.\n"
+    "over: first while nothing is recorded, then while all 67 buckets are recorded, which are\n"
+    "warm.\n"
     "\n"
-    "Exits with 1 if any step predicts other tokens than without graphs. On the emulator, which\n"
-    "runs work on the threads that wait for it, times say nothing.\n";
+    "Exits with 1 if any step predicts other tokens than without graphs. Times on the emulator\n"
+    "mean nothing, because it runs work on the threads that wait for it.\n";
 
 constexpr const char* kSuspendNotes =
-    "Records the decode step of the 64 smallest batch sizes and then, over and over, gives the\n"
-    "session's memory back, takes it again, and replays the smallest of the graphs: once as the\n"
-    "first replay after it, and once more for comparison. Both are timed until the step has run.\n"
-    "Bytes are those of the last round; graphs themselves stay. Exits with 1 if any step predicts\n"
+    "Records the decode step of the 64 smallest batch sizes. Then, over and over, it gives the\n"
+    "session's memory back, takes it again, and replays the smallest graph twice: as the first\n"
+    "replay after that, and again for comparison. Both are timed until the step has run. Bytes\n"
+    "are those of the last round; graphs themselves stay. Exits with 1 if any step predicts\n"
     "other tokens than before.\n";
 
 constexpr const char* kBenchPtxNotes =
     "Runs kernels that nvcc compiled for sm_80 (tools/bench/ptx) on the emulator's executor, in\n"
-    "turns without checks and with all of them: SiLU of 512 x 1024 floats with a bias, softmax of\n"
+    "turns without checks and with all checks: SiLU of 512 x 1024 floats with a bias, softmax of\n"
     "512 rows of 1024, and a product of f16 matrices of 512 x 512 by mma.sync, ldmatrix and\n"
-    "cp.async. Reading is parsing and decoding all of their PTX. Figures are medians, in "
-    "processor\n"
-    "time. Exits with 1 if a result is wrong, or anything is found to be.\n";
+    "cp.async. Reading is parsing and decoding all of their PTX. Figures are medians, in\n"
+    "processor time. Exits with 1 if a result is wrong, or if the checks find anything.\n";
 
 constexpr const char* kBenchPythonNotes =
     "Runs python3 -m coppice.bench (another interpreter: COPPICE_PYTHON): the same replay of two\n"
-    "inputs from Python and from C, in turns, on the emulator, whose launches are queued. Figures\n"
-    "are medians of batches.\n";
+    "inputs from Python and from C, in turns, on the emulator, which queues the launches.\n"
+    "Figures are medians of batches.\n";
 
 constexpr const char* kStepsNotes =
-    "A step is a chain of kernels that each add 1 to 4096 floats. The ways:\n"
+    "A step is a chain of kernels that each add 1 to 4096 floats. The ways to run it:\n"
     "  launch            cuGraphLaunch of the graph that the session recorded, and nothing else\n"
-    "  run               Session::Run, the input static: that one driver call\n"
+    "  run               Session::Run with a static input: that one driver call\n"
     "  run_staged        Session::Run, 3000 floats copied and padded to 4096: two driver calls\n"
     "  run_staged_calls  those two driver calls, and nothing else\n"
     "  eager             Session::Run without graphs: a driver call per kernel\n"
-    "A sample is 10 calls, or fewer if they would launch more than 1000 kernels; beyond that, a\n"
-    "launch may wait for room. Afterwards each way's result is checked; exit code 1 if one is\n"
-    "wrong.\n";
+    "A sample is 10 calls, or fewer if they would launch more than 1000 kernels, because a\n"
+    "launch may then wait for room. Afterwards the result of each way is checked; exits with 1\n"
+    "if one is wrong.\n";
 
 constexpr const char* kDecodeNotes =
     "A step is one token of every row of a batch, the same in every step. Eager steps and\n"
-    "replays are sampled in turns; a sample is as many steps as fill 2 ms, at most 10, and at\n"
-    "most 1000 kernels. Then a session with a gate runs steps, waiting for each, until all go\n"
-    "one way: that is its choice. Exits with 1 if a replay predicts other tokens than an eager\n"
-    "step.\n"
+    "replays are sampled in turns. A sample is as many steps as fill 2 ms, at most 10, and at\n"
+    "most 1000 kernels. Then a session with a gate runs steps, waiting for each, until all run\n"
+    "in the same way: that is the gate's choice. Exits with 1 if a replay predicts other tokens\n"
+    "than an eager step.\n"
     "\n"
-    "--only is for a profiler: after two steps, of which one warms up and one records, it runs as\n"
-    "many steps as --repetitions says, of that way and nothing else, and prints how many kernels "
-    "a\n"
-    "step launches, the one that stages its inputs included.\n"
+    "--only is for a profiler. After two steps, one that warms up and one that records, it runs\n"
+    "--repetitions steps in that way and nothing else, and prints how many kernels a step\n"
+    "launches, including the one that stages its inputs.\n"
     "\n"
     "Example:\n"
     "  ncu coppice bench decode --only eager --sizes 1 --repetitions 3\n";
@@ -131,16 +132,16 @@ const std::vector<Bench>& Benches() {
        .on_device = true,
        .repetitions = {"Graphs to record", 1024, {64}}},
       {.name = "plan",
-       .summary = "How often a plan of a known height is found, and how soon",
+       .summary = "How often and how fast a plan of a known height is found",
        .notes = kTightNotes,
        .run = &BenchPlan,
        .repetitions = {"Instances of each kind", 1'000'000, {60}}},
       {.name = "pool",
-       .summary = "How high an arena that many buckets share becomes",
+       .summary = "Height of an arena that many buckets share",
        .notes = kPoolNotes,
        .run = &BenchPool},
       {.name = "steps",
-       .summary = "What launching a step of small kernels costs, every way",
+       .summary = "What it costs to launch a step of small kernels, in each way",
        .notes = kStepsNotes,
        .run = &BenchSteps,
        .on_device = true,
@@ -159,7 +160,7 @@ const std::vector<Bench>& Benches() {
        .repetitions = {"Samples of each way", 1'000'000, {101}},
        .sizes = {"Batch sizes", 512, {1, 2, 4, 8, 16, 32, 64, 128, 256}}},
       {.name = "suspend",
-       .summary = "What giving memory back and taking it again costs",
+       .summary = "What it costs to give memory back and take it again",
        .notes = kSuspendNotes,
        .run = &BenchSuspend,
        .on_device = true,
@@ -170,7 +171,7 @@ const std::vector<Bench>& Benches() {
        .run = &BenchPtx,
        .repetitions = {"Runs of each kernel", 1'000'000, {7}}},
       {.name = "python",
-       .summary = "What a replay costs from Python, beside C",
+       .summary = "What a replay costs from Python, compared with C",
        .notes = kBenchPythonNotes,
        .run = &BenchPython,
        .repetitions = {"Batches of 100 calls", 1'000'000, {201}}},
@@ -178,7 +179,7 @@ const std::vector<Bench>& Benches() {
        .summary = "How long learning buckets takes",
        .notes = kTuneNotes,
        .run = &BenchTune,
-       .sizes = {"Limits of sizes, each from 64", 1'000'000, {512, 8192, 131'072, 1'000'000}}}};
+       .sizes = {"Limits of sizes, each at least 64", 1'000'000, {512, 8192, 131'072, 1'000'000}}}};
   return *benches;
 }
 
@@ -226,8 +227,12 @@ void AddBenches(Command& bench, BenchOptions& options) {
     if (each.on_device)
       command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
     if (each.run == &BenchDecode)
-      command.AddParsed("--only", &ParseWay, options.only, "This way alone: eager or replay");
-    if (each.run == &BenchDispatch) command.AddHidden("--probe", options.probe);
+      command.AddParsed("--only", &ParseWay, options.only, "Run only this way: eager or replay");
+    if (each.run == &BenchDispatch) {
+      command.AddHidden("--probe", options.probe);
+      command.AddFlag("--time-only", options.time_only,
+                      "Do not count instructions, which takes a minute with valgrind");
+    }
     command.AddFlag("--json", options.json, "Print JSON");
   }
 }

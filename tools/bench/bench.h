@@ -36,6 +36,7 @@ struct BenchOptions {
   // nothing: what valgrind sees.
   std::string program;
   std::string probe;
+  bool time_only = false;  // Of dispatch: no instructions are counted.
 };
 
 struct BenchReport {

@@ -309,7 +309,7 @@ absl::StatusOr<Measured> Measure(const BenchOptions& options,
     COPPICE_RETURN_IF_ERROR(MeasureCounts(*job, measured));
     instant.Switch(false);
   }
-  if (!measured.instructions && !options.program.empty())
+  if (!measured.instructions && !options.time_only && !options.program.empty())
     measured.instructions = InstructionsByValgrind(options.program, dispatch_case.name);
 
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> job,

@@ -180,7 +180,7 @@ absl::Status DecodeSession::Warm(std::span<const int64_t> batches, const KvCache
   std::vector<std::vector<int64_t>> buckets;
   for (const int64_t batch : batches)
     buckets.push_back({batch});
-  return session_->Warm(*program_, binding_, buckets, /*scalars=*/{}, options);
+  return session_->warming().Warm(*program_, binding_, buckets, /*scalars=*/{}, options);
 }
 
 absl::StatusOr<std::vector<int32_t>> DecodeSession::ReadTokens(const Lease& lease) const {

@@ -108,7 +108,7 @@ class DecodeSession {
 
   // Records the buckets of these batch sizes, largest first, without running any that has run
   // before; the others are warmed up on the cache `scratch`, which must outlive the session and
-  // not be the model's. Waits for the device. Errors: as Session::Warm.
+  // not be the model's. Waits for the device. Errors: as SessionWarming::Warm.
   absl::Status Warm(std::span<const int64_t> batches, const KvCache& scratch) const;
 
   // Brings the next tokens of a step to the host; waits for the stream. Errors: as Lease::Read.

@@ -1,4 +1,4 @@
-// The two replaced entries and their switch.
+// The replaced entries and their switch.
 
 #include "tools/bench/instant_driver.h"
 
@@ -10,18 +10,21 @@ namespace {
 std::atomic<bool> launches_nothing = false;
 DriverTable inner_table;
 
+// Calls the entry of the same name, or nothing.
+template <auto kEntry>
+auto Instant() {
+  return [](auto... arguments) {
+    if (launches_nothing.load(std::memory_order_relaxed)) [[likely]]
+      return CuResult::kSuccess;
+    return (inner_table.*kEntry)(arguments...);
+  };
+}
+
 DriverTable Replace(const DriverTable& inner) {
   DriverTable table = inner;
-  table.GraphLaunch = [](auto... arguments) {
-    if (launches_nothing.load(std::memory_order_relaxed)) [[likely]]
-      return CuResult::kSuccess;
-    return inner_table.GraphLaunch(arguments...);
-  };
-  table.LaunchKernel = [](auto... arguments) {
-    if (launches_nothing.load(std::memory_order_relaxed)) [[likely]]
-      return CuResult::kSuccess;
-    return inner_table.LaunchKernel(arguments...);
-  };
+  table.GraphLaunch = Instant<&DriverTable::GraphLaunch>();
+  table.LaunchKernel = Instant<&DriverTable::LaunchKernel>();
+  table.GraphExecKernelNodeSetParams = Instant<&DriverTable::GraphExecKernelNodeSetParams>();
   return table;
 }
 

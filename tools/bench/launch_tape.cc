@@ -16,9 +16,9 @@ std::vector<TapedLaunch> noted;
 // What a staging launch passes, and zeros up to what the widest kernel reads.
 std::vector<int64_t> WordsOf(const StagingHeader& header) {
   std::vector<int64_t> words(kWideStagingBytes / sizeof(int64_t));
-  std::memcpy(
-      words.data(), &header,
-      sizeof(header) + static_cast<size_t>(header.copy_count * StagedCopyBytes(header.rank)));
+  std::memcpy(words.data(), &header,
+              sizeof(header) +
+                  static_cast<size_t>(header.copy_count) * static_cast<size_t>(header.copy_bytes));
   return words;
 }
 

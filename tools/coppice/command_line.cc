@@ -16,6 +16,7 @@
 
 #include "tools/bench/bench.h"
 #include "tools/coppice/export_command_line.h"
+#include "tools/coppice/fit_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
 #include "tools/coppice/tune_command_line.h"
@@ -43,12 +44,12 @@ constexpr const char* kPlanNotes =
     "  upper, or end                  the step after the last one; end: the last one\n"
     "  size                           bytes\n"
     "  alignment                      optional power of two, default 1\n"
-    "  gaps                           optional steps without need of it: 3-5 8-9\n"
+    "  gaps                           optional: steps that do not need the buffer: 3-5 8-9\n"
     "  offset                         optional: where the buffer must lie; empty: anywhere\n"
     "Other columns, hint and out among them, are kept and change nothing.\n"
     "\n"
-    "Each file is planned on its own; together they share one arena, as high as the highest. With\n"
-    "several files, --output and --svg name folders, in which each file gets its own.\n"
+    "Each file is planned on its own. All plans share one arena, which is as high as the highest\n"
+    "plan. With several files, --output and --svg name folders, in which each file gets its own.\n"
     "\n"
     "Examples:\n"
     "  coppice plan model.csv                         height, bound, and what found the plan\n"
@@ -62,20 +63,20 @@ struct ProfExample {
 
 constexpr std::array kProfExamples = {
     ProfExample{"summary t.trace", "bytes by kind, calls, top buckets"},
-    ProfExample{"buckets t.trace --sort exclusive", "whose plans use most that no other does"},
-    ProfExample{"map t.trace", "who uses which bytes, as t.svg"},
+    ProfExample{"buckets t.trace --sort exclusive", "those that alone use the most bytes first"},
+    ProfExample{"map t.trace", "which bucket uses which bytes, as t.svg"},
     ProfExample{"map t.trace --bucket 3 --ascii", "one plan, time across, address up"},
     ProfExample{"why t.trace --program decode", "what did not replay, and why"},
     ProfExample{"diff a.trace b.trace --fail-over 2", "what grew, what is new; for CI"},
     ProfExample{"diff a.trace b.trace --html d.html", "the same as a page for a browser"},
-    ProfExample{"policy t.trace", "padding per size, and by other ladders"},
-    ProfExample{"drop t.trace", "which bucket to give up under pressure"},
+    ProfExample{"policy t.trace", "padding per size, and with other ladders"},
+    ProfExample{"drop t.trace", "which bucket to drop if memory is short"},
     ProfExample{"marks t.trace", "calls and bytes from mark to mark"},
     ProfExample{"check t.trace", "leaks, overlaps, stale uses, wrong sums"},
     ProfExample{"export chrome t.trace -o t.json", "for Perfetto; or Graphviz"},
     ProfExample{"json t.trace", "a line per node and event, for scripts"},
-    ProfExample{"watch t.trace", "a session while it runs; or by its process"},
-    ProfExample{"whatif t.trace --drop decode:24", "the same calls, had it been otherwise"},
+    ProfExample{"watch t.trace", "a session while it runs; takes a process too"},
+    ProfExample{"whatif t.trace --drop decode:24", "the same calls after a change"},
     ProfExample{"html t.trace", "all of it as a page, t.html"},
     ProfExample{"html t.trace --what-if", "with sliders over what could be changed"}};
 
@@ -92,21 +93,22 @@ std::string ProfNotes(std::string_view subcommand) {
       notes += fmt::format("  coppice prof {:<36}{}\n", example.command, example.meaning);
   notes += "\nExit codes: 0 success";
   if (subcommand.empty() || subcommand == "check") notes += "; 1 check found something";
-  if (subcommand.empty() || subcommand == "diff") notes += "; 1 too much grew by diff --fail-over";
+  if (subcommand.empty() || subcommand == "diff") notes += "; 1 diff --fail-over: too much grew";
   return notes +
          ";\n2 a wrong option, or a file that is no trace; 4 the output cannot be written; 6 host\n"
          "memory ran out.";
 }
 
 constexpr const char* kSoakNotes =
-    "Calls of any extent, each checked bit for bit by the host: over all buckets, whose graphs\n"
-    "are all there; then over twice as many buckets as there may be graphs, so that graphs are\n"
-    "dropped and recorded, with rounds in which bindings, buckets of other key scalars, and\n"
-    "inclusions come and go, of which 1,100 are run before; then as at first. What the session,\n"
-    "the device and the process hold is read at the start and after each twentieth of the work;\n"
-    "flat means that they do not hold more in the last quarter than in the first: the session to\n"
-    "the byte; the device to the byte on the emulator, and 2 MiB on CUDA; the process 8 MiB; its\n"
-    "heap 64 KiB, and 8 MiB on CUDA. Traffic that does not replay is an error as well.\n"
+    "Makes calls of any extent, and checks each result on the host, bit for bit: first over all\n"
+    "buckets, each of which has a graph; then over twice as many buckets as there may be graphs,\n"
+    "so that graphs are dropped and recorded; then as at first. In the second phase there are\n"
+    "rounds in which bindings, buckets of other key scalars and inclusions come and go; 1,100\n"
+    "such rounds run beforehand. The memory of the session, the device and the process is read\n"
+    "at the start and after each twentieth of the work. It is flat if the last quarter does not\n"
+    "hold more than the first. Allowed are: for the session, nothing; for the device, nothing on\n"
+    "the emulator and 2 MiB on CUDA; for the process, 8 MiB; for its heap, 64 KiB, and 8 MiB on\n"
+    "CUDA. A call that does not replay, although its graph exists, is an error as well.\n"
     "\n"
     "Examples:\n"
     "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
@@ -114,36 +116,35 @@ constexpr const char* kSoakNotes =
     "  coppice soak --buckets 8 --records 100000    mostly evictions\n";
 
 constexpr const char* kPtxNotes =
-    "Kernels run on the emulator's executor, which also looks for what is wrong with them; no\n"
-    "driver is asked.\n"
+    "Kernels run on the emulator's executor, which also looks for errors in them. No driver is\n"
+    "needed.\n"
     "\n"
     "Examples:\n"
     "  coppice ptx check softmax.ptx\n"
     "  coppice ptx run softmax.ptx RowSoftmax --grid 64 --block 256 --arg in:x.npy \\\n"
     "      --arg out:y.npy:f32:64x1000 --arg i32:1000\n"
     "\n"
-    "Exit codes: 0 success; 1 check found what would be refused; 2 a wrong option, or a file or "
-    "an\n"
-    "argument that does not fit; 3 run found something wrong with the kernel; 4 the output cannot\n"
-    "be written; 6 host memory ran out.";
+    "Exit codes: 0 success; 1 check found a kernel that would be refused; 2 a wrong option, or a\n"
+    "file or an argument that does not fit; 3 run found something wrong with the kernel; 4 the\n"
+    "output cannot be written; 6 host memory ran out.";
 
 constexpr const char* kPtxRunNotes =
     "One --arg per parameter, in order:\n"
     "  in:x.npy              an array that the kernel reads, and may not write\n"
-    "  out:y.npy:f32:64x64   one that it writes: file, type and shape; before, all bits are 1\n"
-    "  inout:q.npy:r.npy     one that it reads from a file; another gets what is there at the end\n"
+    "  out:y.npy:f32:64x64   an array that it writes: file, type, shape; at first all bits are 1\n"
+    "  inout:q.npy:r.npy     an array that it reads from one file; the result goes to the other\n"
     "  i32:1000, f32:0.125   a value: i8, i16, i32, i64, u8, u16, u32, u64, f32 or f64\n"
     "  null                  a null pointer\n"
-    "Types of arrays are f16, bf16 (in files: its bits as u16), f32, f64, bool, and the integers.\n"
+    "Types of arrays are f16, bf16 (in files: its bits as u16), f32, f64, bool, and the\n"
+    "integers.\n"
     "\n"
-    "Checks, all of them on unless --checks says otherwise; bounds and alignment always are:\n"
+    "Checks; all are on unless --checks selects some. Bounds and alignment are always checked.\n"
     "  races                 accesses of several threads that nothing orders\n"
-    "  uninitialized         reads of shared memory that nobody wrote\n"
+    "  uninitialized         reads of shared memory that no thread has written\n"
     "  record                which bytes of each array were read and written\n"
     "\n"
-    "What the kernel prints goes to standard output, and with --json to standard error. Outputs "
-    "are\n"
-    "written whatever was found.\n";
+    "What the kernel prints goes to standard output, and with --json to standard error. Outputs\n"
+    "are written even if something was found.\n";
 
 constexpr int64_t kCountMax = 10'000'000;
 constexpr int64_t kTriesMax = 1'000'000'000'000;
@@ -154,13 +155,12 @@ void AddPlan(Command& command, PlanCommandOptions& options) {
                    Command::Presence::kRequired);
   command.AddParsed(
       "--capacity", &ParseBytes, options.capacity,
-      "Bytes that each plan has to fit into, as 1MiB: the first that does is taken; without "
-      "it, as low\n"
-      "as can be found");
+      "Bytes that each plan must fit into, such as 1MiB; the first such plan is taken.\n"
+      "Without it, the lowest plan that is found");
   command.AddSeconds("--time-limit", options.time_limit_ns,
                      "Seconds to search per file, default 10");
   command.AddCount("--tries", options.tries, kTriesMax,
-                   "Placements to try in the search per file, default any number; with as many,\n"
+                   "Placements to try in the search per file, default any number; with a limit,\n"
                    "equal files get equal plans");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
   command.AddText("-o,--output", options.output, "OUT.csv",
@@ -190,13 +190,13 @@ struct ProfCommand {
 
 constexpr std::array kProfCommands = {
     ProfCommand{"summary", "Device, calls, bytes by kind and the top buckets", &ProfSummary},
-    ProfCommand{"buckets", "What each bucket costs and earns", &ProfBuckets},
+    ProfCommand{"buckets", "What each bucket costs, and how often it replays", &ProfBuckets},
     ProfCommand{"map", "Which bytes the plan of each bucket uses", &ProfMap},
     ProfCommand{"why", "Which calls did not replay, and why", &ProfWhy},
     ProfCommand{"diff", "What changed from one trace to another; exit 1 if too much grew",
                 &ProfDiff},
-    ProfCommand{"policy", "What each size's padding costs, and other ladders would", &ProfPolicy},
-    ProfCommand{"drop", "What dropping each bucket would free, and cost", &ProfDrop},
+    ProfCommand{"policy", "What padding costs per size, and with other ladders", &ProfPolicy},
+    ProfCommand{"drop", "What dropping each bucket would free and cost", &ProfDrop},
     ProfCommand{"marks", "What happened between the marks of the application", &ProfMarks},
     ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck},
     ProfCommand{"html", "All of it as one page for a browser, which needs no network", &ProfHtml},
@@ -215,23 +215,23 @@ void AddProf(Command& command, ProfOptions& options) {
   }
   parts["buckets"]->AddParsed(
       "--sort", &ParseBucketOrder, options.sort,
-      "First the largest in calls (the default), replays, eager, padding, height,\n"
-      "exclusive, shared, exec or record, or the smallest id");
+      "Order by calls (the default), replays, eager, padding, height, exclusive,\n"
+      "shared, exec or record, the largest first; or by id");
   parts["map"]->AddParsed("--bucket", &ParseBucketId, options.bucket,
                           "Only this bucket: its highest plan over its steps");
   parts["map"]->AddText("-o,--out", options.out, "FILE.svg",
-                        "Write the map to this file, as SVG; - is standard output, the default a\n"
-                        "name beside the trace");
+                        "Write the map to this file, as SVG; - is standard output;\n"
+                        "default: next to the trace");
   parts["map"]->AddFlag("--ascii", options.ascii, "Print the map as text");
   parts["html"]->AddText("-o,--out", options.out, "FILE.html",
-                         "Write the page to this file; - is standard output, the default a name\n"
-                         "beside the trace");
+                         "Write the page to this file; - is standard output;\n"
+                         "default: next to the trace");
   parts["html"]->AddFlag(
       "--what-if", options.what_if,
       "Add a view of what other policies, budgets, dropped buckets, suspensions\n"
-      "and copied outputs would have come to. All calls are made again for each\n"
-      "of some 30 changes, a few microseconds a call: seconds for 10,000 calls, a\n"
-      "minute for 250,000, which are the most");
+      "and copied outputs would have changed. All calls are repeated for each of\n"
+      "some 30 changes, at a few microseconds per call: seconds for 10,000 calls,\n"
+      "a minute for 250,000, which is the limit");
   parts["diff"]->AddText("other", options.other, "OTHER", "Trace file of the other session",
                          Command::Presence::kRequired);
   parts["diff"]->AddText("--html", options.page, "FILE.html",
@@ -241,7 +241,7 @@ void AddProf(Command& command, ProfOptions& options) {
       "Exit 1 if a figure of memory or padding that both traces have grew by more\n"
       "than this percent");
   parts["check"]->AddFlag("--strict", options.strict,
-                          "Dropped events and a missing end are findings, not notes");
+                          "Treat dropped events and a missing end as findings, not as notes");
   for (const char* name : {"buckets", "why", "policy", "drop"}) {
     parts[name]->AddText("--program", options.program, "TEXT",
                          "Only this program: NAME or NAME/VARIANT");
@@ -290,18 +290,19 @@ void AddPtx(Command& command, PtxOptions& options) {
   Command& run = command.AddSubcommand("run", "Run one kernel; exit 3 if something is wrong");
   run.SetFooter(std::string(kPtxRunNotes) + "\n" + kPtxNotes);
   run.AddText("file", options.run.file, "FILE.ptx", "PTX text", Command::Presence::kRequired);
-  run.AddText("kernel", options.run.kernel, "KERNEL", "Its name, as `coppice ptx check` lists it",
+  run.AddText("kernel", options.run.kernel, "KERNEL", "A name that `coppice ptx check` lists",
               Command::Presence::kRequired);
   run.AddParsed("--grid", &ParseLaunchExtents, options.run.grid, "Blocks: X, X,Y or X,Y,Z");
-  run.AddParsed("--block", &ParseLaunchExtents, options.run.block, "Threads of each, as X,Y,Z");
+  run.AddParsed("--block", &ParseLaunchExtents, options.run.block,
+                "Threads per block: X, X,Y or X,Y,Z");
   run.AddParsed("--shared", &ParseSharedBytes, options.run.shared_bytes,
                 "Bytes of dynamic shared memory, default 0");
   run.AddRepeated("--arg", options.run.arguments, "ARG", "The next argument; see below");
   run.AddParsed("--checks", &ParseChecks, options.run.checks,
-                "all (the default), none, or some, as races,record");
+                "all (the default), none, or some, such as races,record");
   run.AddParsed("--seed", &ParseSeed, options.run.seed,
                 "Seed of the order in which blocks and warps run, default 1");
-  run.AddFlag("--cooperative", options.run.cooperative, "All blocks are there at once");
+  run.AddFlag("--cooperative", options.run.cooperative, "All blocks run at the same time");
   run.AddFlag("--json", options.run.json, "Print JSON and nothing else on standard output");
 }
 
@@ -332,14 +333,15 @@ const std::array kSubcommands = {
     Subcommand{"bench", "Measure what coppice itself costs", &DeclareBench},
     Subcommand{"prof", "Look inside a session through its trace file",
                &Declared<&AddAllOfProf, &RunProf>::On},
-    Subcommand{"ptx", "Look at kernels of a PTX file, and run one",
+    Subcommand{"ptx", "List the kernels of a PTX file, and run one",
                &Declared<&AddPtx, &RunPtx>::On},
-    Subcommand{"package",
-               "Look at a kernel package, find what is wrong with it, and run its programs",
+    Subcommand{"package", "Look at a kernel package, find errors in it, and run its programs",
                &Declared<&AddPackage, &RunPackage>::On},
-    Subcommand{"tune", "Learn buckets from traffic, and score any",
+    Subcommand{"tune", "Learn buckets from traffic, and score policies",
                &Declared<&AddTune, &RunTune>::On},
-    Subcommand{"soak", "Run one session for long: calls right, memory flat",
+    Subcommand{"fit", "Say how much memory a package's graphs take on a card, and what they leave",
+               &Declared<&AddFit, &Fit>::On},
+    Subcommand{"soak", "Run one session for a long time: are calls right, and is memory flat?",
                &Declared<&AddSoak, &SoakCommand>::On}};
 
 }  // namespace

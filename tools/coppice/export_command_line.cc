@@ -9,10 +9,11 @@ constexpr const char* kExportNotes =
     "Formats:\n"
     "  chrome  JSON for Perfetto, ui.perfetto.dev, and chrome://tracing\n"
     "  dot     Graphviz: which graphs follow which\n"
-    "PyTorch's viewer, Perfetto's protobuf, RMM's log and a sidecar for nsys are written by\n"
-    "`python -m coppice.prof export`; `python -m coppice.prof import` reads those of others.\n"
+    "`python -m coppice.prof export` writes files for PyTorch's viewer, Perfetto's protobuf, "
+    "RMM's\n"
+    "log and a sidecar for nsys. `python -m coppice.prof import` reads files of other tools.\n"
     "\n"
-    "Totals are those of `coppice prof summary`, to the byte.\n"
+    "Totals are equal to those of `coppice prof summary`, to the byte.\n"
     "\n"
     "Examples:\n"
     "  coppice prof export chrome t.trace -o t.json\n"
@@ -24,7 +25,7 @@ constexpr const char* kExportNotes =
 }  // namespace
 
 void AddProfExport(Command& prof, ProfExportOptions& options) {
-  Command& command = prof.AddSubcommand("export", "The trace as a timeline or a drawing");
+  Command& command = prof.AddSubcommand("export", "Write the trace as a timeline or a drawing");
   command.SetFooter(kExportNotes);
   command.AddParsed("format", &ParseExportFormat, options.format, "chrome or dot");
   command.AddText("trace", options.trace, "TRACE", "Trace file");

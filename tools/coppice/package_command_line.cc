@@ -15,64 +15,50 @@ namespace coppice {
 namespace {
 
 constexpr const char* kPackageNotes =
-    "A package is a folder or a zip file of kernels that a front end compiled, and of programs "
-    "that\n"
-    "launch them. Each subcommand has a --help of its own. lint and inspect load and run nothing "
-    "of it,\n"
-    "and ask no driver.\n"
+    "A package is a folder or a zip file of kernels that a front end compiled, and of programs\n"
+    "that launch them. Each subcommand has a --help of its own. lint and inspect load nothing,\n"
+    "run nothing, and need no driver.\n"
     "\n"
     "Examples:\n"
-    "  coppice package lint decoder.zip               one line per finding, with what to do\n"
-    "  coppice package inspect decoder.zip            programs, buckets, kernels, files\n"
-    "  coppice package run decoder.zip --poison       every access checked, at the sizes of the "
-    "hints\n"
+    "  coppice package lint decoder.zip          one line per finding, with what to do\n"
+    "  coppice package inspect decoder.zip       programs, buckets, kernels, files\n"
+    "  coppice package run decoder.zip --poison  checks every access, at the sizes of the hints\n"
     "\n"
-    "Exit codes: 0 success, and lint found nothing but notes; 1 lint found an error or a warning; "
-    "2 a\n"
-    "wrong option, or a package that cannot be read; 4 the output cannot be written; 6 host memory "
-    "ran\n"
-    "out.";
+    "Exit codes: 0 success, and lint found nothing but notes; 1 lint found an error or a\n"
+    "warning; 2 a wrong option, or a package that cannot be read; 4 the output cannot be\n"
+    "written; 6 host memory ran out.";
 
 constexpr const char* kValueNotes =
     "Values, one --input per copied input and per scalar, one --static per static input:\n"
     "  x=@x.npy              an array in a file, as numpy.save writes it\n"
-    "  n=5   n=5,33,64       a scalar; several: one for each set\n"
-    "  x=random:7            drawn from a seed: floats in [-1, 1), integers 0 or 1\n"
-    "  x=random:7:0:512      drawn from another range\n"
-    "  x=random:7:1:n+1      the same, up to an expression of sizes: lengths of rows\n"
+    "  n=5   n=5,33,64       a scalar; several numbers: one for each set\n"
+    "  x=random:7            random numbers of a seed: floats in [-1, 1), integers 0 or 1\n"
+    "  x=random:7:0:512      random numbers of another range\n"
+    "  x=random:7:1:n+1      random numbers up to an expression of sizes, such as lengths of rows\n"
     "  x=zeros\n"
     "Files hold bf16 as the u16 of their bits, f8 as u8, and c64 as f32 with a last axis of 2.\n"
-    "An input that is not given is drawn from [-1, 1) if it has floats; integers and bools are "
-    "the\n"
-    "fill that the package declares of them. A static input that the program mutates begins as\n"
-    "zeros if it is not given, others have to be. Sizes, in elements, follow from files and "
-    "scalars,\n"
-    "then --extent, then the package's hints.\n"
+    "If an input is not given, its floats are random in [-1, 1), and its integers and bools are\n"
+    "the fill that the package declares. A static input that the program mutates begins as zeros\n"
+    "if it is not given; other static inputs must be given. Sizes, in elements, come from files\n"
+    "and scalars, then from --extent, then from the package's hints.\n"
     "\n"
-    "Constants without data come from --constants, a safetensors file. One that it has not is "
-    "drawn\n"
-    "as its x-random in the manifest says: {\"seed\": N, \"mean\": \"0\", \"deviation\": \"1\"}, "
-    "by SplitMix64.\n";
+    "Constants without data come from --constants, a safetensors file. If the file lacks one,\n"
+    "its values are random, as its x-random in the manifest says: {\"seed\": N, \"mean\": \"0\",\n"
+    "\"deviation\": \"1\"}, by SplitMix64.\n";
 
 constexpr const char* kRunNotes =
-    "Sets are the sizes of one session, in order: as many as --inputs folders are given, or as "
-    "one\n"
-    "name has numbers. Outputs go to DIR/NAME.npy, or DIR/1/NAME.npy, DIR/2/... of several sets; "
-    "a\n"
-    "mutated input is written there too, and a mutated static input, as the last call left it, to\n"
-    "DIR.\n"
+    "A run has one or more sets of sizes, which one session runs in order: one set per --inputs\n"
+    "folder, or per number that is given for a name. Outputs go to DIR/NAME.npy, or to\n"
+    "DIR/1/NAME.npy, DIR/2/... if there are several sets. Mutated inputs are written there, too.\n"
+    "Mutated static inputs are written to DIR, as the last call left them.\n"
     "\n"
-    "A symbol with a claim is padded: to the buckets of --policy or of the package, else to powers "
-    "of\n"
-    "two up to its maximum, if that is at most 65536 and the symbol is no multiple, as "
-    "coppice.load "
-    "does.\n"
+    "A symbol with a claim is padded to the buckets of --policy or of the package. Without\n"
+    "either, it is padded to powers of two up to its maximum, if that is at most 65536 and the\n"
+    "symbol need not be a multiple of a number, as by coppice.load.\n"
     "\n"
-    "On the emulator every access is checked. --verify compares each call with a run of its own "
-    "size\n"
-    "without graphs, as equal as the package claims; --poison does that again with NaNs, a "
-    "pattern\n"
-    "and noise in the padding, as far as the claims allow.\n"
+    "On the emulator every access is checked. --verify compares each call with a run at its own\n"
+    "size without graphs, within the tolerance that the package claims. --poison does that again\n"
+    "with NaNs, a pattern and noise in the padding, as far as the claims allow.\n"
     "\n"
     "Examples:\n"
     "  coppice package run twice.zip --input x=@x.npy --output-dir out\n"
@@ -80,49 +66,43 @@ constexpr const char* kRunNotes =
     "  coppice package run decoder.zip --program decode --inputs step1 --inputs step2 \\\n"
     "      --static keys=@keys.npy --constants weights.safetensors --policy batch=1,2,4,8\n"
     "\n"
-    "Exit codes: 0 success; 1 a call differs from its reference; 2 a wrong option, or a package "
-    "or\n"
-    "a file that does not fit; 3 the device failed, or a kernel did what it may not; 4 an output\n"
-    "cannot be written; 5 a signal stopped it; 6 host memory ran out.";
+    "Exit codes: 0 success; 1 a call differs from its reference; 2 a wrong option, or a package\n"
+    "or a file that does not fit; 3 the device failed, or a kernel did something illegal; 4 an\n"
+    "output cannot be written; 5 a signal stopped it; 6 host memory ran out.";
 
 constexpr const char* kClaimNotes =
-    "Of each symbol, in order: any bits, any bits in floats alone (row_independent; where others "
-    "are\n"
-    "padded, too), finite values, the fill. The program runs at a size by itself, and padded to a\n"
-    "larger one with NaNs, a pattern and noise of that kind; live outputs are compared bit for "
-    "bit,\n"
-    "and within --tolerance. Equal bits go before padding that may hold more within a tolerance\n"
-    "only. Inputs that are not given are drawn; give integers the range that "
-    "the\n"
-    "program takes, as tokens=random:1:0:512 or lengths=random:1:1:length+1. A finite number of "
-    "runs\n"
-    "refutes claims and proves none.\n"
+    "Tries these claims for each symbol, in this order: any bits, any bits in floats only\n"
+    "(row_independent; where others are padded, too), finite values, the fill. The program runs\n"
+    "at a size by itself, and padded to a larger one with NaNs, a pattern and noise that the\n"
+    "claim allows. Live outputs are compared bit for bit, and within --tolerance. A claim that\n"
+    "gives equal bits is preferred to one that allows more in the padding but needs the\n"
+    "tolerance. Inputs that are not given are random; give integers the range that the program\n"
+    "takes, such as tokens=random:1:0:512 or lengths=random:1:1:length+1. A finite number of\n"
+    "runs can refute a claim, but cannot prove one.\n"
     "\n"
-    "--write puts what is found into the manifest, and leaves a zip without its signature.\n"
+    "--write stores the claims in the manifest, and removes the signature of a zip.\n"
     "\n"
     "Examples:\n"
     "  coppice package claim twice.zip\n"
     "  coppice package claim decoder.zip --input tokens=random:1:0:512 --pairs 50 --write\n"
     "\n"
-    "Exit codes: 0 success; 1 the package claims what does not hold; others as of run.";
+    "Exit codes: 0 success; 1 a claim of the package does not hold; others as for run.";
 
 constexpr const char* kBuildNotes =
-    "The manifest is that of a package without files and modules; a target of a kernel says what "
-    "all\n"
-    "architectures share: symbol (default: the kernel's name), block, shared_bytes, values. Bytes "
-    "of\n"
-    "parameters are read from the PTX where the manifest has none. Declare kernels extern \"C\".\n"
+    "The manifest is that of a package, without files and modules. A target of a kernel\n"
+    "says what all architectures share: symbol (default: the kernel's name), block,\n"
+    "shared_bytes, values. Bytes of parameters are read from the PTX if the manifest has none.\n"
+    "Declare kernels extern \"C\".\n"
     "\n"
     "Example:\n"
     "  coppice package build kernels.cu manifest.json --arch 80,90a -o twice.zip\n"
     "\n"
-    "Exit codes: 0 success; 1 the linter finds an error in what was written; 2 a source that does\n"
-    "not compile, or a manifest that does not fit; 4 the package cannot be written.";
+    "Exit codes: 0 success; 1 the linter finds an error in what was written; 2 a source that\n"
+    "does not compile, or a manifest that does not fit; 4 the package cannot be written.";
 
 constexpr const char* kSignNotes =
-    "The signature is of the manifest, which has a digest of every file; it takes the place of "
-    "one\n"
-    "that is there.\n"
+    "Signs the manifest, which has a digest of every file. The signature replaces an existing\n"
+    "one.\n"
     "\n"
     "Example:\n"
     "  openssl genpkey -algorithm ed25519 -out private.pem\n"
@@ -130,15 +110,13 @@ constexpr const char* kSignNotes =
     "  coppice package sign decoder.zip --key private.pem\n"
     "  coppice package run decoder.zip --trusted-key public.pem\n"
     "\n"
-    "Exit codes: 0 success; 2 a package or a key that cannot be read; 4 the package cannot be "
+    "Exit codes: 0 success; 2 a package or a key that cannot be read; 4 the package cannot be\n"
     "written.";
 
 constexpr const char* kPackNotes =
-    "What an archiver unpacked, or a script wrote, becomes one file whose bytes follow from those "
-    "of the\n"
-    "folder; the manifest may have any layout, and gets the digests of the files as they are. A "
-    "folder\n"
-    "can also be used as it is.\n"
+    "Makes one file of a folder that an archiver unpacked or a script wrote. Equal folders give\n"
+    "equal bytes. The manifest may have any layout, and gets the digests of the files as they\n"
+    "are. A folder can also be used without packing it.\n"
     "\n"
     "Example:\n"
     "  unzip changed.zip -d folder && coppice package pack folder -o decoder.zip\n"
@@ -146,17 +124,21 @@ constexpr const char* kPackNotes =
     "Exit codes: 0 success; 2 a folder that is no package; 4 the zip cannot be written.";
 
 constexpr const char* kPackageBenchNotes =
-    "  open      the container and the manifest     verify    every digest\n"
-    "  load      modules and kernels                register  a session, the program, its statics\n"
-    "  plan      all buckets, before memory is mapped\n"
-    "  record    each bucket ahead of calls, the largest first: its requests, plan and graph\n"
-    "  first_call  of each bucket, without that: staging, recording and one launch\n"
-    "  replay    calls of the smallest bucket\n"
-    "What recording 100 nodes costs is the median over buckets and sessions of the stage record,\n"
-    "less the time inside the driver.\n"
-    "Times are medians in microseconds. Inputs that are not given are as of run. Instructions are\n"
-    "counted where the processor lets it, those of the driver among them. On the emulator the\n"
-    "driver's share is the emulator's.\n";
+    "  open        read the container and the manifest\n"
+    "  verify      check every digest\n"
+    "  load        load modules and kernels\n"
+    "  register    make a session, the program and its static inputs\n"
+    "  plan        plan all buckets, before memory is mapped\n"
+    "  record      record each bucket ahead of calls, the largest first: requests, plan and graph\n"
+    "  first_call  the first call of a bucket, not recorded before: staging, recording, launch\n"
+    "  replay      calls of the smallest bucket\n"
+    "  host        one of 1,000 replays, with a driver that launches and sets nothing\n"
+    "  host_exact_same   the same at the exact sizes that the executable has\n"
+    "  host_exact_other  the same at the sizes of two buckets in turn: each call sets it\n"
+    "Recording 100 nodes costs the median of the stage record over buckets and sessions, without\n"
+    "the time inside the driver. Times are medians in microseconds. Inputs that are not given\n"
+    "are chosen as for run. Instructions are counted if the processor allows it, including those\n"
+    "of the driver. On the emulator, the driver's share is that of the emulator.\n";
 
 constexpr int64_t kCallsMax = 1'000'000;
 
@@ -175,8 +157,8 @@ void AddTrustedKeys(Command& command, std::vector<std::string>& keys) {
 void AddPackageLooks(Command& command, PackageOptions& options) {
   command.SetFooter(kPackageNotes);
   for (const auto& [name, help] :
-       {std::pair("lint", "Find what is wrong with it; exit 1 if more than notes is"),
-        std::pair("inspect", "Show programs, buckets, kernels and files")}) {
+       {std::pair("lint", "Find errors in a package; exit 1 if there is more than notes"),
+        std::pair("inspect", "Show its programs, buckets, kernels and files")}) {
     Command& subcommand = command.AddSubcommand(name, help);
     subcommand.AddText("package", options.path, "PACKAGE", "A folder or a zip file",
                        Command::Presence::kRequired);
@@ -194,17 +176,17 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddRepeated("--inputs", options.sets.folders, "DIR",
                       "NAME.npy for each input that --input does not give; one folder per set");
   command.AddRepeated("--extent", options.sets.extents, "NAME=N",
-                      "Size of a symbol; several, with commas between: one for each set");
+                      "Size of a symbol; several, separated by commas: one for each set");
   command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input");
   command.AddText("--constants", options.constants, "FILE.safetensors",
-                  "Constants that the package has no data of");
+                  "Values of constants that the package has no data for");
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
                       "Buckets of a symbol in place of the package's: pow2:64, linear:16:64, "
                       "1,2,4,\nexact, vllm:64 or POLICY.json; the last number is the largest");
   command.AddRepeated("--claim", options.claims, "NAME=CLAIM",
-                      "What the padding of a symbol may hold in place of what the package claims:\n"
-                      "any, row_independent, finite or fill, with a tolerance as finite:1e-5 or\n"
-                      "finite:1e-5:1e-4; exact: it is never padded");
+                      "Claim of a symbol in place of the package's: any, row_independent, finite\n"
+                      "or fill, with a tolerance such as finite:1e-5 or finite:1e-5:1e-4; exact:\n"
+                      "it is never padded");
   command.AddCount("--calls", options.calls, kCallsMax, "Calls of each set, default 2");
   AddTrustedKeys(command, options.trusted_keys);
   command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");
@@ -212,8 +194,8 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddFlag("--poison", options.poison, "Compare runs with poison in the padding as well");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddParsed("--checks", &ParseKernelChecks, options.checks,
-                    "Of kernels on the emulator: all (the default), none, or some of races,\n"
-                    "uninitialized and undeclared");
+                    "Checks of kernels on the emulator: all (the default), none, or some of\n"
+                    "races, uninitialized and undeclared");
   command.AddParsed("--seed", &ParsePackageSeed, options.seed,
                     "Seed of the order in which the emulator runs work, default 1");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
@@ -226,10 +208,10 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
   command.AddText("--program", options.program, "NAME", "Default: the package's entry");
   command.AddRepeated(
       "--input", options.inputs, "NAME=VALUE",
-      "random:SEED, random:SEED:LOW:HIGH or zeros, as of run; of a scalar, a\nnumber");
-  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as of run");
+      "random:SEED, random:SEED:LOW:HIGH or zeros, as for run; for a scalar, a\nnumber");
+  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as for run");
   command.AddText("--constants", options.constants, "FILE.safetensors",
-                  "Constants that the package has no data of");
+                  "Values of constants that the package has no data for");
   command.AddCount("--pairs", options.pairs, 10'000, "Pairs of sizes per symbol, default 20");
   command.AddCount("--size-max", options.size_max, 1 << 20,
                    "Largest size drawn, in elements, default 64");
@@ -245,14 +227,15 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
 void AddPackageBuild(Command& command, PackageBuildOptions& options) {
   command.SetFooter(kBuildNotes);
   command.AddText("source", options.source, "KERNELS.cu", "CUDA C++", Command::Presence::kRequired);
-  command.AddText("manifest", options.manifest, "MANIFEST.json", "Of any layout",
+  command.AddText("manifest", options.manifest, "MANIFEST.json", "A manifest in any layout",
                   Command::Presence::kRequired);
   command.AddText("-o,--output", options.output, "PACKAGE.zip", "Write the package here",
                   Command::Presence::kRequired);
   command.AddParsed("--arch", &ParseArchitectures, options.architectures,
-                    "Default 80,90a: 80 is PTX, 90a a cubin, 86:cubin and 90:ptx as they say");
-  command.AddText("--nvcc", options.nvcc, "PATH", "Default: nvcc of the PATH");
-  command.AddRepeated("--flag", options.flags, "FLAG", "For nvcc too, as --flag=-lineinfo");
+                    "Default 80,90a: 80 gives PTX, 90a a cubin; 86:cubin and 90:ptx name the form");
+  command.AddText("--nvcc", options.nvcc, "PATH", "Default: nvcc from PATH");
+  command.AddRepeated("--flag", options.flags, "FLAG",
+                      "Passed on to nvcc, such as --flag=-lineinfo");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
@@ -266,7 +249,7 @@ void AddPackageSign(Command& command, PackageSignOptions& options) {
 
 void AddPackagePack(Command& command, PackagePackOptions& options) {
   command.SetFooter(kPackNotes);
-  command.AddText("folder", options.folder, "FOLDER", "With manifest.json in it",
+  command.AddText("folder", options.folder, "FOLDER", "A folder with manifest.json in it",
                   Command::Presence::kRequired);
   command.AddText("-o,--output", options.output, "PACKAGE.zip", "Write the package here",
                   Command::Presence::kRequired);
@@ -277,12 +260,12 @@ void AddPackageBench(Command& command, PackageBenchOptions& options) {
   command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
                   Command::Presence::kRequired);
   command.AddText("--program", options.program, "NAME", "Default: the package's entry");
-  command.AddRepeated("--input", options.inputs, "NAME=VALUE", "As of run, without files");
-  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as of run");
+  command.AddRepeated("--input", options.inputs, "NAME=VALUE", "As for run, without files");
+  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as for run");
   command.AddText("--constants", options.constants, "FILE.safetensors",
-                  "Constants that the package has no data of");
+                  "Values of constants that the package has no data for");
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
-                      "Buckets of a symbol, as of run");
+                      "Buckets of a symbol, as for run");
   command.AddCount("--repetitions", options.repetitions, 100'000,
                    "Samples of open, verify, load, register and replay, default 11");
   command.AddCount("--buckets", options.buckets_max, 1024, "Buckets to record at most, default 64");
@@ -296,13 +279,13 @@ void AddPackage(Command& command, PackageCommandOptions& options) {
   AddPackageLooks(command, options.look);
   AddPackageRun(command.AddSubcommand("run", "Run a program on arrays in files, checked"),
                 options.run);
-  AddPackageClaim(command.AddSubcommand("claim", "Find what padding a program stands"),
+  AddPackageClaim(command.AddSubcommand("claim", "Find out which padding a program tolerates"),
                   options.claim);
-  AddPackageBuild(command.AddSubcommand("build", "Make a package of CUDA source and a manifest"),
+  AddPackageBuild(command.AddSubcommand("build", "Make a package from CUDA source and a manifest"),
                   options.build);
-  AddPackageSign(command.AddSubcommand("sign", "Sign it with an Ed25519 key"), options.sign);
-  AddPackagePack(command.AddSubcommand("pack", "Make one zip file of a folder"), options.pack);
-  AddPackageBench(command.AddSubcommand("bench", "What opening, recording and replaying it costs"),
+  AddPackageSign(command.AddSubcommand("sign", "Sign a package with an Ed25519 key"), options.sign);
+  AddPackagePack(command.AddSubcommand("pack", "Make one zip file from a folder"), options.pack);
+  AddPackageBench(command.AddSubcommand("bench", "Measure opening, recording and replaying it"),
                   options.bench);
 }
 

@@ -24,19 +24,20 @@ namespace coppice {
 namespace {
 
 constexpr const char* kLearnNotes =
-    "Finds the buckets that waste least on the sizes in a column: CSV, JSON lines, or the logs of\n"
-    "vLLM and SGLang; all files together. A column `count`, where there is one, says how often a\n"
-    "row was seen. Columns of logs: input_tokens, output_tokens (vLLM: max_tokens), running,\n"
-    "SGLang's new_tokens, and unpadded_tokens of vLLM's --cudagraph-metrics. vLLM tells\n"
-    "input_tokens only where it logs token ids.\n"
+    "Finds the buckets that waste least on the sizes in a column of CSV files, JSON lines, or\n"
+    "logs of vLLM and SGLang; several files are taken together. A column `count`, if there is\n"
+    "one, says how often a row was seen. Columns of logs: input_tokens, output_tokens (vLLM:\n"
+    "max_tokens), running, SGLang's new_tokens, and unpadded_tokens of vLLM's\n"
+    "--cudagraph-metrics. vLLM has input_tokens only if it logs token ids.\n"
     "\n"
-    "The limit is always a bucket. A prior keeps some buckets where no size was seen yet, and\n"
-    "has buckets double from the largest size to the limit, beside --buckets; a cap bounds\n"
-    "the padding of every call, seen or not. Waste is 100 x (padded - real) / real.\n"
+    "The limit is always a bucket. A prior keeps some buckets for sizes that were not seen yet,\n"
+    "and adds buckets that double from the largest size to the limit, on top of --buckets. A cap\n"
+    "bounds the padding of every call, seen or not. Waste is 100 x (padded - real) / real.\n"
     "\n"
-    "Two columns are learned together: buckets are pairs, and waste is that of their elements, or\n"
-    "by a --cost of both, with a column of each and one of the cost, and a row for each pair of\n"
-    "sizes that the table has. Caps are on each size by itself, and make the buckets a grid.\n"
+    "Two columns are learned together: buckets are pairs, and waste is that of their elements.\n"
+    "With --cost, it is that of the cost: the table has a column for each size and one for the\n"
+    "cost, and a row for each pair of sizes. Caps apply to each size separately, and make the\n"
+    "buckets a grid.\n"
     "\n"
     "Examples:\n"
     "  coppice tune trace.csv --column input_tokens --buckets 32 --limit 16384 -o policy.json\n"
@@ -46,31 +47,28 @@ constexpr const char* kLearnNotes =
     "  coppice tune steps.csv --column decode_rows --buckets 25 --limit 512 --max-ratio 1.25\n"
     "  coppice tune simulate trace.csv --load 0.3,0.95,0.7 --relearn --start policy.json\n"
     "  coppice tune b.csv --column batch --column length --buckets 64 --limit 8,8192\n"
-    "  coppice tune b.csv --column batch --column length --price 256KiB --force 8x2048 --plot "
-    "b.svg\n";
+    "  coppice tune b.csv --column batch --column length --price 256KiB --plot b.svg\n";
 
 constexpr const char* kScoreNotes =
-    "A policy is a document that `coppice tune -o` wrote, a ladder as `coppice run --policy` "
-    "takes\n"
-    "it, or the ladder of another system:\n";
+    "A policy is a document that `coppice tune -o` wrote, a ladder in the form of `coppice run\n"
+    "--policy`, or the ladder of another system:\n";
 
 constexpr const char* kSimulateNotes =
-    "A trace has columns of input and output tokens and, where arrivals are known, of their "
-    "times;\n"
-    "without, they are a Poisson process. Usual names are found: prompt_tokens, input_length,\n"
-    "ContextTokens, timestamp and others. The server batches continuously and prefills in chunks,\n"
-    "as vLLM does; load is offered work over what it does when all requests are there at once, "
-    "and\n"
-    "the trace begins anew until there are enough steps.\n"
+    "A trace has columns of input and output tokens, and optionally of arrival times; without\n"
+    "these, arrivals are a Poisson process. Usual names are found: prompt_tokens, input_length,\n"
+    "ContextTokens, timestamp and others. The server batches continuously and prefills in\n"
+    "chunks, like vLLM. Load is the offered work, divided by the work that the server does if\n"
+    "all requests are there at once. The trace starts again until there are enough steps.\n"
     "\n"
-    "A step takes overhead + max(weights, tokens x token) + context x kv + pairs x pair: the\n"
-    "defaults are near a dense model of 8B on an H100.\n"
+    "A step takes overhead + max(weights, tokens x token) + context x kv + pairs x pair. The\n"
+    "defaults are close to a dense model of 8B on an H100.\n"
     "\n"
-    "Steps are written as CSV: decode_rows of steps that only decode, mixed_tokens of the others.\n"
+    "Steps are written as CSV: decode_rows of steps that only decode, mixed_tokens of the\n"
+    "others.\n"
     "\n"
-    "With --relearn the steps also run through buckets that are learned again every period from\n"
-    "what a decaying histogram holds, if that saves --gain points of waste, with at most --added\n"
-    "new graphs.\n";
+    "With --relearn the steps also run through buckets that are learned again every period, from\n"
+    "a decaying histogram, if that saves --gain points of waste, with at most --added new\n"
+    "graphs.\n";
 
 constexpr int64_t kTuneCountMax = 1'000'000'000;
 
@@ -80,12 +78,6 @@ absl::StatusOr<double> ParseNumber(const std::string& text) {
   if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number))
     return number;
   return InvalidArgument("'{}' is no number; give one as 0.5", text);
-}
-
-absl::StatusOr<double> ParseShare(const std::string& text) {
-  COPPICE_ASSIGN_OR_RETURN(const double share, ParseNumber(text));
-  if (share >= 0 && share < 1) return share;
-  return InvalidArgument("'{}' is no share; give a number from 0 up to, not including, 1", text);
 }
 
 absl::StatusOr<double> ParseRatio(const std::string& text) {
@@ -138,12 +130,6 @@ absl::StatusOr<std::vector<JointSize>> ParseForced(const std::string& text) {
   return sizes;
 }
 
-absl::StatusOr<double> ParsePoints(const std::string& text) {
-  COPPICE_ASSIGN_OR_RETURN(const double points, ParseNumber(text));
-  if (points >= 0) return points;
-  return InvalidArgument("'{}' is below 0; give points of waste from 0 on", text);
-}
-
 absl::StatusOr<double> ParsePositive(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double number, ParseNumber(text));
   if (number > 0) return number;
@@ -156,20 +142,6 @@ absl::StatusOr<double> ParseTime(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double number, ParseNumber(text));
   if (number >= 0) return number / kPerSecond;
   return InvalidArgument("'{}' is below 0; give a time from 0 on", text);
-}
-
-absl::StatusOr<std::vector<double>> ParseLoads(const std::string& text) {
-  std::vector<double> loads;
-  size_t begin = 0;
-  while (begin <= text.size()) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    const absl::StatusOr<double> load = ParseNumber(text.substr(begin, end - begin));
-    if (!load.ok() || *load <= 0 || *load > 10)
-      return InvalidArgument("'{}' is no list of loads; give numbers above 0, as 0.3,0.95", text);
-    loads.push_back(*load);
-    begin = end + 1;
-  }
-  return loads;
 }
 
 absl::StatusOr<std::string> ParseStepColumn(const std::string& text) {
@@ -197,39 +169,43 @@ std::string PresetList() {
 void AddTraffic(Command& command, TrafficOptions& options) {
   command.AddTexts("files", options.files, "TRACE", "CSV, JSON lines, or a log of a server");
   command.AddRepeated("--column", options.columns, "NAME",
-                      "The column of sizes; twice: of two symbols, learned jointly");
+                      "The column of sizes; give two for two symbols that are learned jointly");
   command.AddText("--weight", options.weight, "NAME",
-                  "The column of how often a row was seen, default count, where there is one");
+                  "The column that says how often a row was seen, default count, if there is one");
   command.AddText("--cost", options.cost, "TABLE.csv",
-                  "What a call costs, measured: columns size and cost, each size once; default its "
-                  "elements;\nwith two columns, size is the product, or there are both by name");
+                  "Measured cost of a call: columns size and cost, each size once; default its "
+                  "elements. With\n"
+                  "two columns, size is their product, or the table has both columns");
 }
 
 void AddLearn(Command& command, TuneLearnOptions& options) {
   AddTraffic(command, options.traffic);
-  command.AddCount("--buckets", options.buckets, kTuneCountMax, "At most so many buckets");
+  command.AddCount("--buckets", options.buckets, kTuneCountMax, "Number of buckets at most");
   command.AddParsed("--price", &ParseBytes, options.price,
-                    "What a bucket has to save over this traffic, in the unit of the cost, as "
-                    "64KiB;\nin place of --buckets, or with it");
+                    "What a bucket has to save on this traffic, in the unit of the cost, such as "
+                    "64KiB;\n"
+                    "in place of --buckets, or with it");
   command.AddCounts("--limit", options.limit, PaddingPolicy::kExtentMax,
                     "The last bucket, default the largest size there is; with two columns A,B");
   command.AddCounts("--align", options.align, PaddingPolicy::kExtentMax,
-                    "Buckets are multiples of it, but for the limit and forced ones; default 1; "
-                    "with two\ncolumns A,B");
+                    "Buckets are multiples of it, except the limit and forced ones; default 1; "
+                    "with two\n"
+                    "columns A,B");
   command.AddCount("--product", options.product, int64_t{1} << 48,
                    "With two columns: no bucket of more elements, default any");
-  command.AddParsed(
-      "--prior", &ParseShare, options.prior,
-      "Share of the weight that is spread over sizes that nobody called, default 0.05;\n"
-      "0: none, and nothing doubles");
+  command.AddParsed("--prior", &ParseShare, options.prior,
+                    "Share of the weight that is spread over sizes without a call, default 0.05;\n"
+                    "0: none, and no buckets that double");
   command.AddParsed("--max-ratio", &ParseRatios, options.max_ratio,
-                    "Pad no size to more than this times itself, default any; of two columns each, "
-                    "or\nA,B, where 0 is any");
+                    "Pad no size to more than this times itself, default any; with two columns a "
+                    "number\n"
+                    "for both, or A,B; 0 is any");
   command.AddCounts("--max-gap", options.max_gap, kTuneCountMax,
                     "With --max-ratio: or by this many more elements; with two columns also A,B");
   command.AddParsed("--force", &ParseForced, options.forced,
-                    "Sizes that are buckets in any case, as the budget of a chunked prefill; with "
-                    "two\ncolumns pairs, as 8x2048");
+                    "Sizes that are always buckets, such as the chunk size of a chunked prefill; "
+                    "with two\n"
+                    "columns pairs, such as 8x2048");
   command.AddText("-o,--output", options.output, "POLICY.json", "Write the policy here");
   command.AddText("--plot", options.plot, "FILE.svg", "Draw histogram, buckets and waste here");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
@@ -247,24 +223,25 @@ void AddScore(Command& command, TuneScoreOptions& options) {
 
 void AddModel(Command& command, StepModel& model) {
   command.AddParsed("--overhead-us", &ParseTime<1'000'000>, model.overhead_s,
-                    "Of each step, default 500");
+                    "Overhead of each step, default 500");
   command.AddParsed("--weights-us", &ParseTime<1'000'000>, model.weights_s,
-                    "To read the weights, default 4800");
+                    "Time to read the weights, default 4800");
   command.AddParsed("--token-us", &ParseTime<1'000'000>, model.token_s,
-                    "To compute a token, default 22.4");
+                    "Time to compute a token, default 22.4");
   command.AddParsed("--kv-ns", &ParseTime<1'000'000'000>, model.kv_s,
-                    "To read a token's keys and values, default 39");
+                    "Time to read a token's keys and values, default 39");
   command.AddParsed("--pair-ns", &ParseTime<1'000'000'000>, model.pair_s,
-                    "For a token of a prompt to look back at one, default 0.73");
+                    "Time of a prompt's token to attend to one token, default 0.73");
 }
 
 void AddRelearning(Command& command, TuneSimulateOptions& options) {
-  command.AddFlag("--relearn", options.relearn, "Also learn buckets again as it goes");
+  command.AddFlag("--relearn", options.relearn, "Also learn buckets again during the simulation");
   command.AddParsed("--column", &ParseStepColumn, options.column,
-                    "Of these sizes: decode_rows, the default, or mixed_tokens");
+                    "Sizes to learn from: decode_rows, the default, or mixed_tokens");
   command.AddText("--start", options.start, "POLICY",
                   "The first buckets: a document or a ladder, default geometric:1.25:1");
-  command.AddCount("--buckets", options.buckets, kTuneCountMax, "At most so many, default 25");
+  command.AddCount("--buckets", options.buckets, kTuneCountMax,
+                   "Number of buckets at most, default 25");
   command.AddCount("--limit", options.limit, PaddingPolicy::kExtentMax,
                    "The last bucket, default --seqs or --budget");
   command.AddCount("--align", options.align, PaddingPolicy::kExtentMax, "Default 1");
@@ -272,14 +249,16 @@ void AddRelearning(Command& command, TuneSimulateOptions& options) {
   command.AddParsed("--max-ratio", &ParseRatioOrNone, options.max_ratio,
                     "Default 1.5; 0: any padding");
   command.AddCount("--max-gap", options.max_gap, kTuneCountMax, "Default 2");
-  command.AddCount("--period", options.period, kTuneCountMax, "Steps between, default 1000");
+  command.AddCount("--period", options.period, kTuneCountMax,
+                   "Steps between two times, default 1000");
   command.AddParsed("--gain", &ParsePoints, options.gain,
                     "Points of waste that a swap has to save, default 1");
   command.AddParsed("--gain-each", &ParsePoints, options.gain_each,
-                    "The same of each new graph, default 0.25");
-  command.AddCount("--added", options.added, kTuneCountMax, "New graphs of a swap, default 4");
+                    "The same for each new graph, default 0.25");
+  command.AddCount("--added", options.added, kTuneCountMax,
+                   "New graphs of a swap at most, default 4");
   command.AddParsed("--half-life", &ParsePositive, options.half_life,
-                    "Steps after which one weighs half, default 4000");
+                    "Steps after which a step counts half, default 4000");
 }
 
 void AddSimulate(Command& command, TuneSimulateOptions& options) {
@@ -287,7 +266,7 @@ void AddSimulate(Command& command, TuneSimulateOptions& options) {
   command.AddText("trace", options.trace, "TRACE", "Requests", Command::Presence::kRequired);
   SimulatorOptions& simulator = options.simulator;
   command.AddParsed("--load", &ParseLoads, simulator.loads,
-                    "Offered work over capacity, one after the other, default 0.7");
+                    "Offered work over capacity; several are run one after another; default 0.7");
   command.AddCount("--steps", simulator.decode_steps, 100'000'000,
                    "Decode steps of each load, default 60000");
   command.AddCount("--budget", simulator.budget_tokens, kTuneCountMax,
@@ -295,15 +274,41 @@ void AddSimulate(Command& command, TuneSimulateOptions& options) {
   command.AddCount("--seqs", simulator.sequences_max, kTuneCountMax,
                    "Requests that run at once, default 512");
   command.AddCount("--kv-tokens", simulator.kv_tokens, 1'000'000'000'000,
-                   "That the KV cache holds, default 440000");
+                   "Tokens that the KV cache holds, default 440000");
   AddModel(command, simulator.model);
-  command.AddParsed("--seed", &ParseTuneSeed, simulator.seed, "Of arrivals, default 1");
+  command.AddParsed("--seed", &ParseTuneSeed, simulator.seed, "Seed of arrivals, default 1");
   command.AddText("-o,--output", options.output, "STEPS.csv", "Write the steps here");
   AddRelearning(command, options);
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
 }  // namespace
+
+absl::StatusOr<double> ParseShare(const std::string& text) {
+  COPPICE_ASSIGN_OR_RETURN(const double share, ParseNumber(text));
+  if (share >= 0 && share < 1) return share;
+  return InvalidArgument("'{}' is no share; give a number from 0 up to, not including, 1", text);
+}
+
+absl::StatusOr<double> ParsePoints(const std::string& text) {
+  COPPICE_ASSIGN_OR_RETURN(const double points, ParseNumber(text));
+  if (points >= 0) return points;
+  return InvalidArgument("'{}' is below 0; give points of waste from 0 on", text);
+}
+
+absl::StatusOr<std::vector<double>> ParseLoads(const std::string& text) {
+  std::vector<double> loads;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const absl::StatusOr<double> load = ParseNumber(text.substr(begin, end - begin));
+    if (!load.ok() || *load <= 0 || *load > 10)
+      return InvalidArgument("'{}' is no list of loads; give numbers above 0, as 0.3,0.95", text);
+    loads.push_back(*load);
+    begin = end + 1;
+  }
+  return loads;
+}
 
 void AddTune(Command& command, TuneCommandOptions& options) {
   command.SetFooter(std::string(kLearnNotes) + "\n" + kExitCodes);

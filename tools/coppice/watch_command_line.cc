@@ -6,13 +6,12 @@ namespace coppice {
 namespace {
 
 constexpr const char* kWatchNotes =
-    "Shows a session while it runs: its trace is read as it grows, and only what was appended. A\n"
-    "number is a process, whose trace is found among its open files; a file that is called so is\n"
-    "given as ./NUMBER. The report ends with the trace, or with its writer: the process, or "
-    "whoever\n"
-    "holds the lock of the file. Of a copy that grows nobody does; give it through a pipe. Rates\n"
-    "are of the time since the look before. On a terminal the report is drawn again in its place,\n"
-    "elsewhere reports follow each other.\n"
+    "Shows a session while it runs. It reads the trace as it grows, each time only the new part.\n"
+    "A number is a process, whose trace is found among its open files; give a file with such a\n"
+    "name as ./NUMBER. The report ends with the trace or with its writer: the process, or the\n"
+    "holder of the file's lock. A copy that grows has no writer; give it through a pipe. Rates\n"
+    "are those since the last report. On a terminal each report replaces the last one; elsewhere\n"
+    "they follow each other.\n"
     "\n"
     "Examples:\n"
     "  coppice prof watch t.trace\n"
@@ -21,22 +20,22 @@ constexpr const char* kWatchNotes =
     "  coppice prof watch t.trace --once               what there is by now\n"
     "  ssh server tail -c +0 -f t.trace | coppice prof watch /dev/stdin\n"
     "\n"
-    "Exit codes: 0 the trace has its end, or --once; 1 its writer is gone, and it has no end; 2 a\n"
-    "wrong option, no such process, or a file that is no trace; 4 the output cannot be written; 5 "
-    "a\n"
-    "signal stopped it; 6 host memory ran out.";
+    "Exit codes: 0 the trace is complete, or --once; 1 its writer is gone, and it is not\n"
+    "complete; 2 a wrong option, no such process, or a file that is no trace; 4 the output\n"
+    "cannot be written; 5 a signal stopped it; 6 host memory ran out.";
 
 }  // namespace
 
 void AddProfWatch(Command& prof, ProfWatchOptions& options) {
-  Command& watch = prof.AddSubcommand("watch", "A session while it runs");
+  Command& watch = prof.AddSubcommand("watch", "Show a session while it runs");
   watch.SetFooter(kWatchNotes);
-  watch.AddText("trace", options.trace, "PID|FILE", "The process that writes a trace, or the trace",
+  watch.AddText("trace", options.trace, "PID|FILE",
+                "A trace, or the number of the process that writes it",
                 Command::Presence::kRequired);
-  watch.AddSeconds("--interval", options.interval_ns, "Seconds from look to look, default 1");
-  watch.AddFlag("--once", options.once, "One look, and the end");
+  watch.AddSeconds("--interval", options.interval_ns, "Seconds between two reports, default 1");
+  watch.AddFlag("--once", options.once, "Print one report, and end");
   watch.AddFlag("--json", options.json,
-                "An object per look and line, and nothing else on standard output");
+                "Print one JSON object per report and line, and nothing else on standard output");
 }
 
 }  // namespace coppice

@@ -20,6 +20,7 @@ ENUMS = {
     "SymbolKind": ("graphs/program.h", "COPPICE_SYMBOL"),
     "RaggedBy": ("graphs/program.h", "COPPICE_RAGGED"),
     "GateMode": ("graphs/program.h", "COPPICE_GATE"),
+    "ExactReplay": ("graphs/exact_replay.h", "COPPICE_EXACT"),
 }
 # Those of which C has 0 for a default that differs from field to field.
 WITH_DEFAULT = {"OnLimit"}
@@ -55,6 +56,8 @@ SPECS = {
     "ScalarSpec": "graphs/program.h",
     "ProgramSpec": "graphs/program.h",
 }
+# What happens in a session: a variant of structs, in C++ and in traces alone.
+EVENTS = ("TraceEvent", "graphs/trace_events.h")
 # Enums of these that C does not have.
 SPEC_ENUMS = {
     "OverMaximum": "graphs/program.h",
@@ -84,6 +87,9 @@ CALLBACKS = {"log": "log(line)", "vote": "vote(bucket, kind, unanimous)", "barri
              "now_ns": "now_ns()"}
 CALLBACK_NOTES = {"vote": " Returns the same three, as all agreed."}
 
+# Enums whose words modules of Python read.
+PYTHON_WORDS = ("FillKind", "Poison", "ExactReplay")
+
 # Arrays of which Python shows what is not 0.
 SPARSE = {"reasons"}
 
@@ -97,6 +103,9 @@ CHECKED_ELSEWHERE = {"trace.events_per_lane"}
 CLASSES = {
     "Session": ("graphs/session.h", "", ("Session", "Program")),
     "SessionMemory": ("graphs/session_memory.h", "", ("Session",)),
+    "SessionWarming": ("graphs/session_warming.h", "", ("Session", "Program")),
+    "SessionPolicies": ("graphs/rebucket.h", "", ("Session", "Program")),
+    "SessionTrace": ("graphs/trace.h", "", ("Session",)),
     "Loan": ("graphs/session_memory.h", "loan_", ("Loan",)),
     "CallContext": ("graphs/program.h", "context_", ("Context", "Device")),
     "Lease": ("graphs/lease.h", "lease_", ("Lease", "Output")),
@@ -109,6 +118,8 @@ GIVEN = {
     "InputSpec": ("graphs/program.h", "coppice_tensor_spec", "tensor"),
     "OutputSpec": ("graphs/program.h", "coppice_tensor_spec", "tensor"),
     "ScalarSpec": ("graphs/program.h", "coppice_scalar_spec", "scalar"),
+    "PackageProgramOptions": ("graphs/package_program.h", "coppice_package_program_options",
+                              "package"),
     "Call": ("graphs/call.h", "coppice_call", "run"),
     "SuspendOptions": ("graphs/session_memory.h", "coppice_suspend_options", "suspend"),
 }
@@ -118,12 +129,13 @@ OTHER_NAMES = {
     "Session::Register": ("register_callable", "register_callable"),
     "Session::Chain": ("chain_begin", "chain"),
     "Session::SetStance": ("set_stance", "stance"),
-    "Session::GetPolicy": ("get_policy", "policy"),
-    "Session::GetObserved": ("get_observed", "observed"),
+    "SessionPolicies::GetPolicy": ("get_policy", "policy"),
+    "SessionPolicies::GetObserved": ("get_observed", "observed"),
     "Session::MetricsText": ("session_metrics_text", "metrics_text"),
     "Session::nodes": ("buckets", "buckets"),
     "Session::memory": ("memory", "memory"),
     "SessionMemory::usage": ("memory", "memory"),
+    "SessionTrace::Flush": ("flush_trace", "flush_trace"),
     "Loan::Return": ("loan_return", "give_back"),
     "Loan::data": ("lend", "data"),
     "Loan::bytes": ("lend", "bytes"),
@@ -149,6 +161,8 @@ OTHER_NAMES = {
     "InputSpec::role": ("is_static", "static"),
     "OutputSpec::dims": ("shape", "shape"),
     "OutputSpec::role": ("is_static", "static"),
+    "PackageProgramOptions::joint": ("joint", "policies"),
+    "PackageProgramOptions::observe_half_lives": ("policies", "policies"),
     "Call::program": ("program", "self"),
 }
 # What C++ alone has, and why.
@@ -156,10 +170,14 @@ ALONE = {
     "Session::SpecOf": "C and Python registered it",
     "Session::generator": "each session has one, which set_seed restarts",
     "Session::variants": "`coppice package run` shows them",
+    "Session::warming": "C and Python have its methods side by side with the session's",
+    "Session::policies": "the same",
+    "Session::trace": "the same",
     "SessionMemory::books": "usage says the same",
     "SessionMemory::window": "of whoever plans addresses",
     "SessionMemory::Locate": "of whoever plans addresses",
     "SessionMemory::AddConstant": "C and Python bind memory of their own",
+    "ProgramSpec::exact": "of packages; a callable's launches are known by running it alone",
     "ProgramSpec::extents": "sizes are texts, which may be expressions",
     "ProgramSpec::generator": "each session has one",
 }

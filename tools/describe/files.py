@@ -1,6 +1,7 @@
 """All files that follow from the description, as texts."""
 
 import c_surface
+import events
 import families
 import library
 import python_surface
@@ -20,6 +21,8 @@ class Description(Headers):
             self.enum(header, name)
         self.structs = {name: self.struct(header, name, headers=families.GROUPS)
                         for name, (header, _) in families.STRUCTS.items()}
+        variant, header = families.EVENTS
+        self.events = [self.struct(header, name) for name in self.alternatives(header, variant)]
         self.specs = {name: self.struct(header, name) for name, header in families.SPECS.items()}
 
 
@@ -41,8 +44,10 @@ def written(read):
         "graphs/described/session_fields.cc": library.source(description),
         "graphs/described/spec_fields.h": specs.header(description),
         "graphs/described/spec_fields.cc": specs.source(description),
+        events.HEADER: events.header(description),
         "python/core/described/session_fields.h": python_surface.header(description, numbers),
         "python/core/described/session_fields.cc": python_surface.source(description, options),
         "python/coppice/figures.py": python_surface.figure_classes(description),
+        "python/coppice/words.py": python_surface.word_tuples(description, numbers),
         **reference.pages(description, numbers),
     }

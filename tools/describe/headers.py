@@ -19,7 +19,7 @@ LINE = re.compile(r"(?P<code>(?:[^/\"]|\"[^\"]*\"|/(?!/))*?)\s*(?P<comment>//.*)
 METHOD = re.compile(r"([^=]*\w|.*operator\S+)\(")
 ENUMERATOR = re.compile(r"k(\w+)$")
 FIELD = re.compile(r"(?P<type>[\w:]+(?:<.*>)?\*?) (?P<name>\w+)(?: = (?P<default>[^;{}]+)|\{\})?$")
-RANGE = re.compile(r"(?:(?P<bound>>=) (?P<least>[\w^]+)|(?P<from>\w+) to (?P<most>[\w^]+))\.$")
+RANGE = re.compile(r"(?:(?P<bound>>=) (?P<least>-?[\w^]+)|(?P<from>\w+) to (?P<most>[\w^]+))\.$")
 WORD = re.compile(r"\"(\w+)\" by name\.$")
 
 
@@ -116,15 +116,16 @@ class Headers:
 
     def block(self, header, kind, name):
         """The comment above a struct or enum, and what is between its braces."""
-        found = re.search(rf"((?://[^\n]*\n)*){kind} {name}(?: : \w+)? \{{\n(.*?)^\}};\n",
-                          self.read(header), re.S | re.M)
+        found = re.search(
+            rf"((?://[^\n]*\n)*){kind} {name}(?: : \w+)? \{{(?:\n(.*?)^)?\}};\n",
+            self.read(header), re.S | re.M)
         if not found:
             raise DescriptionError(f"{header}: has no {kind} {name}")
         comment = " ".join(line[2:].strip() for line in found[1].split("\n") if line)
         sentences = sentences_of(comment)
         if not sentences:
             raise DescriptionError(f"{header}: {name} has no comment")
-        return sentences[0], found[2]
+        return sentences[0], found[2] or ""
 
     def enum(self, header, name):
         sentence, body = self.block(header, "enum class", name)
@@ -144,6 +145,11 @@ class Headers:
             raise DescriptionError(f"{header}: k{name}Count is {count[1]}; there are "
                                    f"{len(enumerators)} enumerators")
         return self.enums[name]
+
+    def alternatives(self, header, name):
+        """The types of a variant."""
+        found = re.search(rf"^using {name} = std::variant<(.*?)>;", self.read(header), re.S | re.M)
+        return re.findall(r"\w+", found[1])
 
     def struct(self, header, name, path="", headers=None):
         """A struct; of a field that is a struct the fields of that, from `headers` by its name."""
@@ -200,7 +206,7 @@ class Headers:
 
     def number(self, field, text):
         """The value of a bound: a number, a power, or a constant of the field's header."""
-        if text.isdigit():
+        if text.lstrip("-").isdigit():
             return int(text)
         if "^" in text:
             base, power = text.split("^")

@@ -1,5 +1,7 @@
 """The Python surface: keyword arguments of a session, words of enums, and figures."""
 
+import re
+
 import families
 from c_surface import is_limit
 from text import call, c_string, c_text, filled, wrapped
@@ -163,6 +165,13 @@ class Figure:
 '''
 
 
+WORDS = '''\
+"""Words of enums, in the order of coppice.h's numbers. Written by tools/describe."""
+
+@words
+'''
+
+
 def figure_structs():
     return [(name, c_name) for name, (_, c_name) in families.STRUCTS.items()
             if name not in families.OPTIONS]
@@ -207,3 +216,14 @@ def figure_classes(description):
             kind = "dict" if field.by else TYPES[field.type]
             lines += call(f"{field.name}: {kind} = Figure(", [c_string(field.sentence)], "    ", "")
     return filled(FIGURES, classes=lines)
+
+
+def word_tuples(description, numbers):
+    """python/coppice/words.py."""
+    lines = []
+    for name in families.PYTHON_WORDS:
+        head = re.sub(r"(?<=[a-z])(?=[A-Z])", "_",
+                      list_name(description.enums[name])[1:]).upper() + " = ("
+        quoted = [f'"{word}"' for word in words(description.enums[name], numbers)]
+        lines += wrapped(f"{head}{', '.join(quoted)})", "", " " * len(head))
+    return filled(WORDS, words=lines)

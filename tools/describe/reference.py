@@ -1,7 +1,9 @@
 """Tables of the reference documentation, one file per family."""
 
+import events
 import families
 from c_surface import constant
+from headers import NUMBERS
 from python_surface import default_of
 from text import wrapped
 
@@ -89,6 +91,25 @@ def specs(description):
         lines[1:])
 
 
+def trace_events(description):
+    lines = []
+    for struct in description.events:
+        rows = []
+        for field in struct.fields:
+            numeric = field.type in NUMBERS or field.type.endswith("Number")
+            least = description.number(field, field.least or "0")
+            rows.append([f"`{field.name}`", f"`{field.type}`", f"≥ {least}" if numeric else "",
+                         field.unit, f"{field.sentence} {field.detail}".strip()])
+        lines += ["", f"## {events.name_of(struct)}", "", *wrapped(struct.sentence, "")]
+        if rows:
+            lines += ["", *table(["field", "type", "range", "unit", "what it is"], rows)]
+    return page("Events of a trace", (
+        "What a trace says that happened, in lines of `[time_ns, \"name\", lane, field, ...]`; -1 "
+        "is the lane of what concerns the session as a whole. In C++ they are the alternatives of "
+        "`coppice::TraceEvent`; `coppice prof json` writes them with the names of their fields."),
+        lines[1:])
+
+
 def pages(description, numbers):
     """The text of each page by its path."""
     made = {
@@ -102,6 +123,7 @@ def pages(description, numbers):
             "`Session::memory().usage()` in C++, `coppice_memory` in C, `Session.memory()` in "
             "Python, by the same names."),
         "program_spec.md": specs(description),
+        "trace_events.md": trace_events(description),
         "enumerators.md": enumerators(description, numbers),
     }
     return {FOLDER + name: text for name, text in made.items()}

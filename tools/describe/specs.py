@@ -74,9 +74,9 @@ def header(description):
 
 def source(description):
     """graphs/described/spec_fields.cc."""
+    spoken = {*families.SPECS.values(), *families.SPEC_ENUMS.values()}
     named = [enum for name, enum in description.enums.items()
-             if description.headers[name] in families.SPECS.values() and
-             argument_of(enum, description)]
+             if description.headers[name] in spoken and argument_of(enum, description)]
     headers = {description.headers[enum.name] for enum in named}
     return filled(SOURCE, headers=[f'#include "coppice/{name}"' for name in sorted(headers)],
                   names=[line for enum in named

@@ -15,6 +15,7 @@
 #include "coppice/base/check.h"
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
+#include "coppice/graphs/staging.h"
 
 #include "tools/support/random_constant.h"
 
@@ -49,8 +50,7 @@ int64_t ExtentOf(const Symbol& symbol, int64_t count) {
 }
 
 int32_t FillOf(const Buffer& buffer) {
-  if (buffer.fill.kind == FillKind::kSentinel) return -1;
-  return buffer.fill.kind == FillKind::kValue ? static_cast<int32_t>(buffer.fill.value) : 0;
+  return static_cast<int32_t>(FillPattern(buffer.fill, DType::kInt32));
 }
 
 // What one program has to look like.
@@ -164,14 +164,15 @@ std::vector<int64_t> SizesOf(const Buffer& buffer) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PackageDecoder>> PackageDecoder::Create(const Driver& driver,
-                                                                       const std::string& path) {
+absl::StatusOr<std::unique_ptr<PackageDecoder>> PackageDecoder::Create(const Context& context,
+                                                                       const std::string& path,
+                                                                       ExactReplay exact) {
   COPPICE_ASSIGN_OR_RETURN(package::Package package, package::Package::Open(path, {}));
   COPPICE_RETURN_IF_ERROR(package.Verify());
-  std::unique_ptr<PackageDecoder> decoder(new PackageDecoder(driver));
+  std::unique_ptr<PackageDecoder> decoder(new PackageDecoder(context.driver(), exact));
   COPPICE_RETURN_IF_ERROR(decoder->FindPrograms(package));
-  COPPICE_ASSIGN_OR_RETURN(decoder->loaded_,
-                           package::LoadedPackage::Load(driver, std::move(package), {}));
+  COPPICE_ASSIGN_OR_RETURN(decoder->loaded_, package::LoadedPackage::Load(
+                                                 context, std::move(package), {.allow_ptx = true}));
   COPPICE_RETURN_IF_ERROR(decoder->DrawConstants());
   return decoder;
 }
@@ -270,7 +271,7 @@ absl::StatusOr<ServedProgram> PackageDecoder::Register(Session& session,
                                                        bool prefill,
                                                        const PaddingPolicy& policy,
                                                        double observe_half_life) const {
-  PackageProgramOptions options{.constants = constants_};
+  PackageProgramOptions options{.exact = exact_, .constants = constants_};
   const Symbol& batch = symbol(prefill, role(prefill).batch);
   // A prompt is a batch of the least size.
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy one, PaddingPolicy::Exact(ExtentOf(batch, 1)));

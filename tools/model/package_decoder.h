@@ -34,13 +34,14 @@ namespace coppice {
 class PackageDecoder : public ServedModel {
  public:
   // Opens the package at `path`, checks all of it, loads it and draws its constants; waits for the
-  // device. `driver` outlives the model. On a GPU no PTX is compiled.
+  // device. The context's driver outlives the model. On a GPU no PTX is compiled.
   //
   // Errors: kInvalidArgument  a package that is none, or that has no such programs: which place
   //                           differs how; otherwise as Package::Open, LoadedPackage::Load and
   //                           DrawConstant, and the driver's.
-  static absl::StatusOr<std::unique_ptr<PackageDecoder>> Create(const Driver& driver,
-                                                                const std::string& path);
+  // Its programs replay at exact sizes as `exact` says.
+  static absl::StatusOr<std::unique_ptr<PackageDecoder>> Create(
+      const Context& context, const std::string& path, ExactReplay exact = ExactReplay::kNever);
 
   ModelSizes sizes() const override;
   std::map<std::string, int64_t> targets() const override;
@@ -63,7 +64,7 @@ class PackageDecoder : public ServedModel {
     std::vector<int32_t> fills;  // Of its copied inputs.
   };
 
-  explicit PackageDecoder(const Driver& driver) : driver_(driver) {}
+  PackageDecoder(const Driver& driver, ExactReplay exact) : driver_(driver), exact_(exact) {}
 
   absl::Status FindPrograms(const package::Package& package);
   absl::Status DrawConstants();
@@ -81,6 +82,7 @@ class PackageDecoder : public ServedModel {
   }
 
   const Driver& driver_;
+  const ExactReplay exact_;
   std::unique_ptr<const package::LoadedPackage> loaded_;
   std::vector<DeviceMemory> memory_;  // Of constants.
   std::map<std::string, Tensor> constants_;

@@ -150,7 +150,8 @@ absl::Status StepRunner::Warm(bool prefill, int64_t bucket, const StepRunner& sc
   const std::vector<std::vector<int64_t>> buckets = {model_.BucketOf(prefill, bucket)};
   WarmOptions options;
   options.scratch = spare;
-  return session_->Warm(*target.served.program, target.binding, buckets, /*scalars=*/{}, options);
+  return session_->warming().Warm(*target.served.program, target.binding, buckets, /*scalars=*/{},
+                                  options);
 }
 
 absl::StatusOr<RebucketReport> StepRunner::Rebucket(bool prefill, int64_t now_ns) {
@@ -158,15 +159,15 @@ absl::StatusOr<RebucketReport> StepRunner::Rebucket(bool prefill, int64_t now_ns
   PaddingPolicy& policy = prefill ? prefill_policy_ : decode_policy_;
   COPPICE_CHECK(target.spare != nullptr && !policy.is_exact(), "nobody counts what is not padded");
   // Whoever calls counts steps, and has decided that it is time.
-  COPPICE_ASSIGN_OR_RETURN(RebucketReport report,
-                           session_->Rebucket(*target.served.program, target.served.symbol,
-                                              {.period = 0,
-                                               .now_ns = [now_ns] { return now_ns; },
-                                               .binding = target.binding,
-                                               .scratch = target.spare}));
+  COPPICE_ASSIGN_OR_RETURN(RebucketReport report, session_->policies().Rebucket(
+                                                      *target.served.program, target.served.symbol,
+                                                      {.period = 0,
+                                                       .now_ns = [now_ns] { return now_ns; },
+                                                       .binding = target.binding,
+                                                       .scratch = target.spare}));
   if (report.outcome == Rebucketed::kSwapped) {
-    COPPICE_ASSIGN_OR_RETURN(policy,
-                             session_->GetPolicy(*target.served.program, target.served.symbol));
+    COPPICE_ASSIGN_OR_RETURN(
+        policy, session_->policies().GetPolicy(*target.served.program, target.served.symbol));
   }
   return report;
 }

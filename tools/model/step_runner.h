@@ -64,12 +64,13 @@ class StepRunner {
   absl::Status Run(const StepInputs& inputs, Poison poison, bool want_logits, StepResult& result);
 
   // Records one bucket of a program ahead of traffic; the warm-up run writes to the cache of
-  // `scratch`, which must outlive this runner. Errors: as Session::Warm.
+  // `scratch`, which must outlive this runner. Errors: as SessionWarming::Warm.
   absl::Status Warm(bool prefill, int64_t bucket, const StepRunner& scratch);
 
   // Learns the buckets of a program anew, and swaps them in if that pays; graphs of a minute are
   // counted by `now_ns`. What runs meanwhile writes to a cache that no request has. Requires: a
-  // policy that is not exact, and an observe_half_life (checked). Errors: as Session::Rebucket.
+  // policy that is not exact, and an observe_half_life (checked). Errors: as
+  // SessionPolicies::Rebucket.
   absl::StatusOr<RebucketReport> Rebucket(bool prefill, int64_t now_ns);
 
   // Writes the keys (or values) that the cache holds for the first `length` tokens of a slot, all
@@ -79,7 +80,9 @@ class StepRunner {
   absl::Status WriteCache(bool keys, int64_t slot, int64_t length, std::span<const float> rows);
 
   const Session& session() const { return *session_; }
-  absl::Status NoteRequest(const RequestTimes& times) { return session_->NoteRequest(times); }
+  absl::Status NoteRequest(const RequestTimes& times) {
+    return session_->trace().NoteRequest(times);
+  }
   // That in force.
   const PaddingPolicy& policy(bool prefill) const {
     return prefill ? prefill_policy_ : decode_policy_;

@@ -3,7 +3,6 @@
 #include "tools/package/call_set.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -15,6 +14,7 @@
 #include "coppice/base/expression.h"
 #include "coppice/base/float_format.h"
 #include "coppice/base/status.h"
+#include "coppice/graphs/staging.h"
 
 #include "tools/package/given_value.h"
 
@@ -64,9 +64,8 @@ absl::Status CheckNames(const package::Program& program,
     const bool scalar = HasName(program.scalars, name);
     if (!scalar && !IsCopied(program, name))
       return InvalidArgument(
-          "'{}' is no input and no scalar of program '{}'; see `coppice package "
-          "inspect`",
-          name, program.name);
+          "'{}' is no input and no scalar of program '{}'; see `coppice package inspect`", name,
+          program.name);
     if (scalar != (value.kind == GivenValue::Kind::kNumbers))
       return InvalidArgument("'{}' is {}; give {}", name, scalar ? "a scalar" : "an array",
                              scalar ? "a number" : "a file, random:SEED or zeros");
@@ -77,7 +76,10 @@ absl::Status CheckNames(const package::Program& program,
                              program.name);
     const int64_t least = std::ranges::min(value.numbers);
     if (least < 0)
-      return InvalidArgument("'{}' is {} by --extent, and no size; give 0 or more", name, least);
+      return InvalidArgument(
+          "'{}' is {} in --extent, which is not a size; give 0 "
+          "or more",
+          name, least);
   }
   return absl::OkStatus();
 }
@@ -91,14 +93,13 @@ absl::StatusOr<size_t> CountSets(const GivenValues& inputs,
       if (value.numbers.size() <= 1 || value.numbers.size() == count) continue;
       if (count > 1)
         return InvalidArgument(
-            "'{}' has {} numbers, and there are {} sets; give one for each, or "
-            "one for all",
-            name, value.numbers.size(), count);
+            "'{}' has {} numbers, but there are {} sets; give one for each, or one for all", name,
+            value.numbers.size(), count);
       count = value.numbers.size();
     }
   }
   if (folders > 1 && folders != count)
-    return InvalidArgument("there are {} folders of inputs, and {} sets; give one for each",
+    return InvalidArgument("there are {} folders of inputs, but {} sets; give one for each",
                            folders, count);
   return count;
 }
@@ -113,7 +114,7 @@ absl::StatusOr<HostArray> UngivenArray(const package::Buffer& buffer,
   if (complex || FloatFormat::Of(buffer.dtype))
     return DrawArray(buffer.dtype, dims, {.seed = 1, .low = {}, .high = {}});
   COPPICE_ASSIGN_OR_RETURN(HostArray array, ZeroArray(buffer.dtype, dims));
-  const uint64_t bits = FillBits(buffer);
+  const uint64_t bits = FillPattern(buffer.fill, buffer.dtype);
   const auto size = static_cast<size_t>(SizeOf(buffer.dtype));
   for (size_t at = 0; at < array.bytes.size(); at += size)
     std::memcpy(array.bytes.data() + at, &bits, size);
@@ -175,9 +176,11 @@ class SetMaker {
       if (scalar < 0) continue;
       set_.extents[i] = set_.scalars[static_cast<size_t>(scalar)];
       if (set_.extents[i] < 0)
-        return InvalidArgument("scalar '{}' is {}, and the size of symbol '{}'; give 0 or more",
-                               program_.scalars[static_cast<size_t>(scalar)].name, set_.extents[i],
-                               program_.symbols[i].name);
+        return InvalidArgument(
+            "scalar '{}' is {}, but it is the size of symbol '{}'; give 0 or "
+            "more",
+            program_.scalars[static_cast<size_t>(scalar)].name, set_.extents[i],
+            program_.symbols[i].name);
     }
     return absl::OkStatus();
   }
@@ -193,7 +196,7 @@ class SetMaker {
   absl::Status Bind(int symbol, int64_t extent, const std::string& who) {
     int64_t& known = set_.extents[static_cast<size_t>(symbol)];
     if (known >= 0 && known != extent)
-      return InvalidArgument("symbol '{}' is {} by {}, and {} before; give sizes that agree",
+      return InvalidArgument("symbol '{}' is {} by {}, but was {} before; give sizes that agree",
                              program_.symbols[static_cast<size_t>(symbol)].name, extent, who,
                              known);
     known = extent;
@@ -210,7 +213,7 @@ class SetMaker {
     if (path.empty()) return std::optional<HostArray>();
     COPPICE_ASSIGN_OR_RETURN(HostArray array, ReadArray(path, buffer.dtype));
     if (array.dims.size() != buffer.shape.size())
-      return InvalidArgument("{}: it is {}, and input '{}' has {} axes; save it in that shape",
+      return InvalidArgument("{}: it is {}, but input '{}' has {} axes; save it in that shape",
                              path, ShapeText(array.dtype, array.dims), buffer.name,
                              buffer.shape.size());
     for (size_t axis = 0; axis < array.dims.size(); ++axis) {
@@ -293,7 +296,7 @@ absl::StatusOr<std::vector<CallSet>> MakeCallSets(const package::Program& progra
   for (const std::string& folder : texts.folders) {
     std::error_code error;
     if (!std::filesystem::is_directory(folder, error))
-      return InvalidArgument("{}: this is no folder; give one that has NAME.npy for each input",
+      return InvalidArgument("{}: this is not a folder; give one that has NAME.npy for each input",
                              folder);
   }
   COPPICE_ASSIGN_OR_RETURN(const size_t count, CountSets(inputs, extents, texts.folders.size()));
@@ -332,7 +335,7 @@ absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& progr
     if (value != given.end() && value->second.kind == GivenValue::Kind::kFile) {
       COPPICE_ASSIGN_OR_RETURN(statics.emplace_back(), ReadArray(value->second.file, buffer.dtype));
       if (statics.back().dims != dims)
-        return InvalidArgument("{}: it is {}, and static input '{}' is {}; save it in that shape",
+        return InvalidArgument("{}: it is {}, but static input '{}' is {}; save it in that shape",
                                value->second.file,
                                ShapeText(statics.back().dtype, statics.back().dims), buffer.name,
                                ShapeText(buffer.dtype, dims));
@@ -350,16 +353,6 @@ absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& progr
     statics.push_back(*std::move(made));
   }
   return statics;
-}
-
-uint64_t FillBits(const package::Buffer& buffer) {
-  if (buffer.fill.kind == FillKind::kSentinel) return ~uint64_t{0};
-  if (buffer.fill.kind != FillKind::kValue) return 0;
-  const DrawnRange only{.seed = 0, .low = buffer.fill.value, .high = buffer.fill.value};
-  const absl::StatusOr<HostArray> one = DrawArray(buffer.dtype, std::array<int64_t, 1>{1}, only);
-  uint64_t bits = 0;
-  if (one.ok()) std::memcpy(&bits, one->bytes.data(), one->bytes.size());
-  return bits;
 }
 
 std::vector<int64_t> ValuesOf(const package::Program& program,
@@ -382,8 +375,7 @@ absl::StatusOr<std::vector<int64_t>> SizesAt(const std::vector<package::Amount>&
     const Computed size = amount.At(values);
     if (size.fault != ArithmeticFault::kNone || size.value < 0)
       return InvalidArgument(
-          "'{}': its size {} has no value, or a negative one, at these extents; "
-          "give others",
+          "'{}': its size {} has no value, or a negative one, at these extents; give others",
           buffer, amount.expression ? amount.expression->text() : "");
     sizes.push_back(size.value);
   }

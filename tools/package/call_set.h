@@ -48,9 +48,6 @@ absl::StatusOr<std::vector<CallSet>> MakeCallSets(const package::Program& progra
 absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& program,
                                                    const std::vector<std::string>& texts);
 
-// An element of a buffer's fill, as bits; of "repeat_last" and "undefined" it is 0.
-uint64_t FillBits(const package::Buffer& buffer);
-
 // What expressions of a program read: extents, then scalars, 0 for those that are no part of the
 // key.
 std::vector<int64_t> ValuesOf(const package::Program& program,

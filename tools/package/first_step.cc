@@ -13,6 +13,7 @@
 #include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
+#include "coppice/graphs/staging.h"
 #include "coppice/runtime/package_uses.h"
 
 #include "tools/package/package_rewrite.h"
@@ -127,7 +128,7 @@ absl::StatusOr<std::unique_ptr<const package::LoadedPackage>> LoadShown(const Pa
   COPPICE_RETURN_IF_ERROR(
       PackWith(package, WithTemporariesShown(ManifestOf(package), program), zip));
   COPPICE_ASSIGN_OR_RETURN(package::Package shown, package::Package::Open(zip, {}));
-  return package::LoadedPackage::Load(device.driver(), std::move(shown), {.allow_ptx = true});
+  return package::LoadedPackage::Load(device.context(), std::move(shown), {.allow_ptx = true});
 }
 
 absl::StatusOr<CallSet> PadSet(const package::Program& program, const StepQuestion& question) {
@@ -159,7 +160,7 @@ HostArray PadArray(const HostArray& array,
   const auto size = static_cast<size_t>(SizeOf(array.dtype));
   HostArray padded{array.dtype, {dims.begin(), dims.end()}, {}};
   const bool poisoned = poison != Poison::kOff && MayPoison(contents, array.dtype);
-  const uint64_t fill = FillBits(buffer);
+  const uint64_t fill = FillPattern(buffer.fill, array.dtype);
   int64_t index = 0;
   ForEachPlace(dims, [&](const std::vector<int64_t>& place) {
     std::vector<int64_t> from = place;

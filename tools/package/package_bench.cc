@@ -3,6 +3,7 @@
 #include "tools/package/package_bench.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -32,7 +33,16 @@ struct StageSamples {
   std::vector<double> us;
   std::vector<double> driver_us;
   std::vector<double> instructions;  // Empty: they cannot be counted here.
+
+  // The last figure is of so many calls: keeps one call's share.
+  void PerCall(int64_t calls) {
+    for (std::vector<double>* const figures : {&us, &driver_us, &instructions}) {
+      if (!figures->empty()) figures->back() /= static_cast<double>(calls);
+    }
+  }
 };
+
+constexpr int64_t kHostCalls = 1000;  // Of a batch.
 
 class PackageBenchJob {
  public:
@@ -58,8 +68,16 @@ class PackageBenchJob {
     return status;
   }
 
+  std::array<const StageSamples*, 11> stages() const {
+    return {&open_,       &verify_, &load_, &register_,   &plan_,       &record_,
+            &first_call_, &replay_, &host_, &exact_same_, &exact_other_};
+  }
+
   absl::Status Open();
   absl::Status LoadAndRecord();
+  absl::Status TimeHost(const std::vector<CallSet>& sets,
+                        RunnerOptions runner_options,
+                        const std::vector<HostArray>& statics);
   absl::Status RecordBuckets(const std::vector<CallSet>& sets,
                              const RunnerOptions& runner_options,
                              const std::vector<HostArray>& statics);
@@ -81,6 +99,9 @@ class PackageBenchJob {
   StageSamples record_{.name = "record"};
   StageSamples first_call_{.name = "first_call"};
   StageSamples replay_{.name = "replay"};
+  StageSamples host_{.name = "host"};
+  StageSamples exact_same_{.name = "host_exact_same"};
+  StageSamples exact_other_{.name = "host_exact_other"};
 };
 
 absl::Status PackageBenchJob::Open() {
@@ -184,8 +205,45 @@ absl::Status PackageBenchJob::LoadAndRecord() {
   COPPICE_RETURN_IF_ERROR(runner->TimeCalls(
       sets, [&](const std::function<absl::Status()>& call) { return Measure(first_call_, call); }));
   const std::vector<CallSet> one(static_cast<size_t>(options_.repetitions), sets.back());
-  return runner->TimeCalls(
-      one, [&](const std::function<absl::Status()>& call) { return Measure(replay_, call); });
+  COPPICE_RETURN_IF_ERROR(runner->TimeCalls(
+      one, [&](const std::function<absl::Status()>& call) { return Measure(replay_, call); }));
+  return TimeHost(sets, runner_options, statics);
+}
+
+// Of the smallest bucket, or of the two smallest in turn, so that each call finds the executable
+// set to other sizes than its own.
+absl::Status PackageBenchJob::TimeHost(const std::vector<CallSet>& sets,
+                                       RunnerOptions runner_options,
+                                       const std::vector<HostArray>& statics) {
+  if (sets.size() < 2) return absl::OkStatus();
+  const std::vector<CallSet> one = {sets.back()};
+  const std::vector<CallSet> two = {sets.back(), sets[sets.size() - 2]};
+  runner_options.check_addresses = false;
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> padded,
+                           ProgramRunner::Create(*device_, runner_options, statics));
+  runner_options.exact = ExactReplay::kAlways;
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> exact,
+                           ProgramRunner::Create(*device_, runner_options, statics));
+  const auto untimed = [](const std::function<absl::Status()>& calls) { return calls(); };
+  for (ProgramRunner* const runner : {padded.get(), exact.get()})
+    COPPICE_RETURN_IF_ERROR(runner->TimeRounds(two, 2, untimed));
+  device_->SwitchInstant();
+  for (int64_t i = 0; i < options_.repetitions; ++i) {
+    const auto time = [&](ProgramRunner& runner, const std::vector<CallSet>& turn,
+                          StageSamples& stage) -> absl::Status {
+      COPPICE_RETURN_IF_ERROR(runner.TimeRounds(turn, 1, untimed));
+      const int64_t rounds = kHostCalls / std::ssize(turn);
+      COPPICE_RETURN_IF_ERROR(runner.TimeRounds(
+          turn, rounds,
+          [&](const std::function<absl::Status()>& calls) { return Measure(stage, calls); }));
+      stage.PerCall(kHostCalls);
+      return absl::OkStatus();
+    };
+    COPPICE_RETURN_IF_ERROR(time(*padded, one, host_));
+    COPPICE_RETURN_IF_ERROR(time(*exact, one, exact_same_));
+    COPPICE_RETURN_IF_ERROR(time(*exact, two, exact_other_));
+  }
+  return absl::OkStatus();
 }
 
 // In a session of its own each time: plans all buckets, and then records them one by one.
@@ -224,8 +282,7 @@ absl::Status PackageBenchJob::Run(const Console& console) {
 
 std::string PackageBenchJob::Text() const {
   TextTable table("lrrrr", {"stage", "samples", "us", "of it driver", "instructions"});
-  for (const StageSamples* const stage :
-       {&open_, &verify_, &load_, &register_, &plan_, &record_, &first_call_, &replay_}) {
+  for (const StageSamples* const stage : stages()) {
     table.Add({stage->name, fmt::format("{}", stage->us.size()),
                fmt::format("{:.1f}", Median(stage->us)),
                fmt::format("{:.1f}", Median(stage->driver_us)),
@@ -240,10 +297,9 @@ std::string PackageBenchJob::Text() const {
 }
 
 std::string PackageBenchJob::JsonText() const {
-  nlohmann::ordered_json stages;
-  for (const StageSamples* const stage :
-       {&open_, &verify_, &load_, &register_, &plan_, &record_, &first_call_, &replay_}) {
-    stages[stage->name] = {
+  nlohmann::ordered_json measured;
+  for (const StageSamples* const stage : stages()) {
+    measured[stage->name] = {
         {"samples", stage->us.size()},
         {"us", Median(stage->us)},
         {"driver_us", Median(stage->driver_us)},
@@ -254,7 +310,7 @@ std::string PackageBenchJob::JsonText() const {
   return FormatJson({{"package", options_.package},
                      {"device", device_->Name()},
                      {"device_kind", device_->chosen().kind()},
-                     {"stages", stages},
+                     {"stages", measured},
                      {"buckets", buckets_.size()},
                      {"graph_nodes", record_.graph_nodes},
                      {"own_us_per_100_nodes", own_us_per_100_nodes_}});

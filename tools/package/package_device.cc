@@ -93,6 +93,7 @@ absl::StatusOr<std::unique_ptr<PackageDevice>> PackageDevice::Create(
   if (options.time_driver) {
     COPPICE_ASSIGN_OR_RETURN(device->ledger_,
                              DriverLedger::Create(device->chosen_.driver(), {.time_calls = true}));
+    device->instant_.emplace(device->ledger_->driver());
   }
   COPPICE_ASSIGN_OR_RETURN(Context context, Context::Create(device->driver()));
   device->context_.emplace(std::move(context));
@@ -105,7 +106,7 @@ absl::Status PackageDevice::Load(package::Package package) {
   package::LoadOptions options;
   options.allow_ptx = true;
   COPPICE_ASSIGN_OR_RETURN(loaded_,
-                           package::LoadedPackage::Load(driver(), std::move(package), options));
+                           package::LoadedPackage::Load(context(), std::move(package), options));
   return absl::OkStatus();
 }
 
@@ -139,8 +140,8 @@ absl::Status PackageDevice::TakeConstants(int index, const std::string& path) {
   }
   if (missing.empty()) return absl::OkStatus();
   return InvalidArgument(
-      "{}: neither data nor x-random is in the package of {}; give what is missing in "
-      "--constants FILE.safetensors",
+      "{}: the package has neither data nor x-random for {}; give what is missing in --constants "
+      "FILE.safetensors",
       loaded().package().path(), fmt::join(missing, "; "));
 }
 

@@ -22,6 +22,7 @@
 #include "coppice/runtime/package.h"
 #include "coppice/runtime/stream.h"
 
+#include "tools/bench/instant_driver.h"
 #include "tools/ledger/driver_ledger.h"
 #include "tools/package/host_array.h"
 #include "tools/support/console.h"
@@ -70,11 +71,15 @@ class PackageDevice {
   const package::Manifest& manifest() const { return loaded_->manifest(); }
   const std::map<std::string, Tensor>& constants() const { return constants_; }
   const ChosenDriver& chosen() const { return chosen_; }
-  const Driver& driver() const { return ledger_ ? ledger_->driver() : chosen_.driver(); }
+  const Driver& driver() const { return instant_ ? instant_->driver() : timed(); }
   int64_t driver_ns() const { return ledger_ ? ledger_->driver_ns() : 0; }  // With time_driver.
   const Context& context() const { return *context_; }
   CuStream stream() const { return stream_->handle(); }
   std::string Name() const;  // As the driver calls it, or the kind.
+
+  // From now on launches do nothing, and neither does setting a node: calls cost what coppice does.
+  // Requires: time_driver.
+  void SwitchInstant() { instant_->Switch(true); }
 
   // Copies to and from device memory, waited for. Errors: the driver's.
   absl::Status Write(DeviceAddress address, std::string_view bytes) const;
@@ -91,8 +96,11 @@ class PackageDevice {
  private:
   explicit PackageDevice(ChosenDriver chosen) : chosen_(std::move(chosen)) {}
 
+  const Driver& timed() const { return ledger_ ? ledger_->driver() : chosen_.driver(); }
+
   ChosenDriver chosen_;
   std::unique_ptr<DriverLedger> ledger_;  // Null: the driver is not timed.
+  std::optional<InstantDriver> instant_;  // Over the ledger.
   std::optional<Context> context_;
   std::optional<Stream> stream_;
   std::unique_ptr<const package::LoadedPackage> loaded_;

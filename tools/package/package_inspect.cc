@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "fmt/format.h"
@@ -84,14 +85,14 @@ bool LacksData(const Manifest& manifest, const Buffer& buffer) {
 
 // What the steps are, as "kernel x 15, call x 2".
 std::string StepsOf(const Program& program) {
-  constexpr const char* kNames[] = {"kernel", "memset", "memcpy", "call", "child"};
-  size_t counts[std::size(kNames)] = {};
-  for (const package::Step& step : program.steps)
-    ++counts[step.action.index()];
   std::string text;
-  for (size_t i = 0; i < std::size(kNames); ++i)
-    if (counts[i] > 0)
-      text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", kNames[i], counts[i]);
+  for (const std::string_view op : package::kStepOps) {
+    const auto count = std::ranges::count_if(program.steps, [&](const package::Step& step) {
+      const auto is = [&]<typename Kind>(const Kind& /*action*/) { return op == Kind::kOp; };
+      return std::visit(is, step.action);
+    });
+    if (count > 0) text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", op, count);
+  }
   return text.empty() ? "no steps" : text;
 }
 

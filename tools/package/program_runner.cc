@@ -30,11 +30,12 @@ absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(
   SessionOptions session;
   session.stance = options.stance;
   session.variant_timing = options.variant_timing;
-  session.checks.addresses = true;
+  session.checks.addresses = options.check_addresses;
   COPPICE_ASSIGN_OR_RETURN(runner->session_, Session::Create(device.context(), session));
   PackageProgramOptions registered;
   registered.policies = options.policies;
   registered.claims = options.claims;
+  registered.exact = options.exact;
   registered.constants = device.constants();
   COPPICE_ASSIGN_OR_RETURN(runner->registered_,
                            runner->session_->Register(loaded, program.name, std::move(registered)));
@@ -107,14 +108,33 @@ absl::Status ProgramRunner::TimeCalls(const std::vector<CallSet>& sets, const Ti
   return absl::OkStatus();
 }
 
+absl::Status ProgramRunner::TimeRounds(const std::vector<CallSet>& sets,
+                                       int64_t rounds,
+                                       const Timer& time) {
+  std::vector<PlacedSet> placed;
+  for (const CallSet& set : sets) {
+    COPPICE_ASSIGN_OR_RETURN(placed.emplace_back(), PlaceSet(set));
+  }
+  std::vector<Call> calls;
+  for (size_t i = 0; i < sets.size(); ++i)
+    calls.push_back(CallOf(placed[i], sets[i], Poison::kOff));
+  return time([&]() -> absl::Status {
+    for (int64_t round = 0; round < rounds; ++round) {
+      for (const Call& call : calls)
+        COPPICE_RETURN_IF_ERROR(session_->Run(call).status());
+    }
+    return absl::OkStatus();
+  });
+}
+
 absl::Status ProgramRunner::Plan(std::span<const std::vector<int64_t>> buckets,
                                  std::span<const int64_t> scalars) const {
-  return session_->Plan(*registered_, buckets, scalars).status();
+  return session_->warming().Plan(*registered_, buckets, scalars).status();
 }
 
 absl::Status ProgramRunner::Record(const std::vector<int64_t>& bucket,
                                    std::span<const int64_t> scalars) {
-  return session_->Warm(*registered_, binding_, std::span(&bucket, 1), scalars, {});
+  return session_->warming().Warm(*registered_, binding_, std::span(&bucket, 1), scalars, {});
 }
 
 absl::Status ProgramRunner::ReadOutcome(const Lease& lease,

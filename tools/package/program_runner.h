@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 
 #include "coppice/base/padding_claim.h"
+#include "coppice/graphs/exact_replay.h"
 #include "coppice/graphs/poison.h"
 #include "coppice/graphs/session.h"
 
@@ -35,6 +36,8 @@ struct RunnerOptions {
   VariantTiming variant_timing = VariantTiming::kOnDevice;
   std::map<std::string, PaddingPolicy> policies;
   std::map<std::string, std::optional<PaddingClaim>> claims;  // In place of the package's.
+  ExactReplay exact = ExactReplay::kNever;
+  bool check_addresses = true;
 };
 
 // What one call did.
@@ -62,9 +65,11 @@ class ProgramRunner {
   // the device idle before. Errors: as Session::Run, and those of `time`.
   using Timer = std::function<absl::Status(const std::function<absl::Status()>& call)>;
   absl::Status TimeCalls(const std::vector<CallSet>& sets, const Timer& time);
+  // Runs the sets in turn, this many times, all of it by `time`.
+  absl::Status TimeRounds(const std::vector<CallSet>& sets, int64_t rounds, const Timer& time);
 
   // Plans, or records, the program at these buckets, one extent per symbol, and calls nothing.
-  // Errors: as Session::Plan and Session::Warm.
+  // Errors: as SessionWarming::Plan and SessionWarming::Warm.
   absl::Status Plan(std::span<const std::vector<int64_t>> buckets,
                     std::span<const int64_t> scalars) const;
   absl::Status Record(const std::vector<int64_t>& bucket, std::span<const int64_t> scalars);

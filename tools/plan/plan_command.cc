@@ -115,7 +115,7 @@ absl::Status WriteTargets(const PlanCommandOptions& options,
     std::error_code code;
     std::filesystem::create_directories(folder, code);
     if (code)
-      return FailedPrecondition("{}: the folder cannot be made: {}; give one to write to", folder,
+      return FailedPrecondition("{}: the folder cannot be made: {}; give another one", folder,
                                 code.message());
   }
   for (const PlannedFile& file : files) {

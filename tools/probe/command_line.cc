@@ -37,7 +37,7 @@ constexpr Survey kSurveys[] = {
     {"memory", "graph_memory.tsv", "device bytes of graph execs, by kind of node", &FillMemory}};
 
 constexpr const char* kSummary =
-    "Measures the tables that the emulator rests on: what a capture forbids, what a graph takes.\n"
+    "Measures the emulator's tables: what a capture forbids, and how much memory a graph takes.\n"
     "Each survey prints a table: comments that begin with #, column names, rows; tabs between.";
 
 constexpr const char* kNotes =
@@ -45,7 +45,7 @@ constexpr const char* kNotes =
     "capture_legality.tsv and graph_memory.tsv in DIR. Run on a device that nobody else uses.\n"
     "\n"
     "Examples:\n"
-    "  coppice-probe --device=cuda --output=tables   both of them into files\n"
+    "  coppice-probe --device=cuda --output=tables   both surveys, into files\n"
     "  coppice-probe --device=host legality          one survey, on the emulator\n";
 
 struct FileCloser {

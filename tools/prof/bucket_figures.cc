@@ -52,6 +52,13 @@ double KeyOf(const PoolTrace& trace, BucketOrder order, const BucketFigures& fig
   return 0;
 }
 
+// Whether its replays may compute at the sizes of their calls.
+bool AsksForExact(const TracedProgram& program) {
+  const nlohmann::json spec = nlohmann::json::parse(program.spec, nullptr, false);
+  const auto exact = spec.find("exact");
+  return exact != spec.end() && *exact != NameOf(ExactReplay::kNever);
+}
+
 }  // namespace
 
 int64_t AddUpTo(int64_t a, int64_t b) {
@@ -67,28 +74,29 @@ double BucketFigures::padded_share_pct() const {
   return Percent(padded_elements - real_elements, padded_elements);
 }
 
-void BucketTally::Add(const TraceEvent& event) {
-  switch (event.kind) {
-    case TraceEventKind::kCall: {
-      BucketFigures& figures = event.bucket < 0 ? unbucketed_ : At(buckets_, event.bucket);
-      ++figures.paths[static_cast<size_t>(event.path)];
-      figures.real_elements = AddUpTo(figures.real_elements, event.first);
-      figures.padded_elements = AddUpTo(figures.padded_elements, event.second);
-      break;
-    }
-    case TraceEventKind::kEvict:
-      At(evicted_, event.node) = 1;
-      break;
-    default:
-      break;
+void BucketTally::Add(const TracedEvent& event) {
+  if (const auto* const call = event.As<CallEvent>()) {
+    BucketFigures& figures = call->bucket < 0 ? unbucketed_ : At(buckets_, call->bucket);
+    ++figures.paths[static_cast<size_t>(call->path)];
+    figures.real_elements = AddUpTo(figures.real_elements, call->real_elements);
+    figures.padded_elements = AddUpTo(figures.padded_elements, call->padded_elements);
+    if (call->bucket >= 0 && call->node >= 0 && call->real_elements == call->padded_elements)
+      ++At(unpadded_, call->bucket);
   }
+  if (const auto* const evict = event.As<EvictEvent>()) At(evicted_, evict->node) = 1;
 }
 
 std::vector<BucketFigures> BucketTally::Sums(const PoolTrace& trace) const {
   std::vector<BucketFigures> buckets = buckets_;
   buckets.resize(trace.buckets.size());
-  for (size_t i = 0; i < buckets.size(); ++i)
+  std::vector<bool> exact;
+  for (const TracedProgram& program : trace.programs)
+    exact.push_back(AsksForExact(program));
+  for (size_t i = 0; i < buckets.size(); ++i) {
     buckets[i].bucket = static_cast<int>(i);
+    if (i < unpadded_.size() && exact[static_cast<size_t>(trace.buckets[i].program)])
+      buckets[i].exact_replays = unpadded_[i];
+  }
   for (size_t i = 0; i < trace.nodes.size(); ++i) {
     const TracedNode& node = trace.nodes[i];
     BucketFigures& figures = buckets[static_cast<size_t>(node.bucket)];
@@ -96,6 +104,8 @@ std::vector<BucketFigures> BucketTally::Sums(const PoolTrace& trace) const {
     figures.bound = std::max(figures.bound, node.bound);
     figures.record_ns = AddUpTo(figures.record_ns, node.record_ns);
     ++figures.recorded;
+    // One of no nodes takes no bytes.
+    figures.executables += node.exec_bytes > 0 || node.graph_nodes == 0 ? 1 : 0;
     if (i < evicted_.size() && evicted_[i] != 0) {
       ++figures.evicted;
     } else {
@@ -140,8 +150,10 @@ nlohmann::ordered_json ToJson(const PoolTrace& trace, const BucketFigures& figur
           {"real_elements", figures.real_elements},
           {"padded_elements", figures.padded_elements},
           {"padded_share_pct", figures.padded_share_pct()},
+          {"exact_replays", figures.exact_replays},
           {"graphs_recorded", figures.recorded},
           {"graphs_evicted", figures.evicted},
+          {"executables", figures.executables},
           {"height_bytes", figures.height},
           {"bound_bytes", figures.bound},
           {"exclusive_bytes", figures.exclusive_bytes},

@@ -20,8 +20,10 @@ struct BucketFigures {
   std::array<int64_t, kRunKindCount> paths{};  // Calls, by RunKind.
   int64_t real_elements = 0;
   int64_t padded_elements = 0;
+  int64_t exact_replays = 0;    // Of a program that replays at exact sizes, those without padding.
   int64_t recorded = 0;         // Graphs that there ever were ...
-  int64_t evicted = 0;          // ... and of them, those that are gone.
+  int64_t evicted = 0;          // ... and of them, those that are gone ...
+  int64_t executables = 0;      // ... and those that did not take an executable that was there.
   int64_t height = 0;           // Of the highest plan.
   int64_t bound = 0;            // Of the plan with the highest bound.
   int64_t exec_bytes = 0;       // Of graphs that are not gone; an estimate.
@@ -39,7 +41,7 @@ struct BucketFigures {
 // Collects them while a trace is read.
 class BucketTally {
  public:
-  void Add(const TraceEvent& event);
+  void Add(const TracedEvent& event);
 
   // One per bucket of `trace`, in its order, without the bytes that its plans use. Cost:
   // O(buckets + nodes).
@@ -54,7 +56,8 @@ class BucketTally {
  private:
   BucketFigures unbucketed_;
   std::vector<BucketFigures> buckets_;
-  std::vector<char> evicted_;  // By place in PoolTrace::nodes.
+  std::vector<int64_t> unpadded_;  // Launches of a graph without padding, per bucket.
+  std::vector<char> evicted_;      // By place in PoolTrace::nodes.
 };
 
 // a + b, or the largest number.

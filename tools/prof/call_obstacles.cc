@@ -38,35 +38,25 @@ int64_t LargestOf(const std::string& document) {
 
 }  // namespace
 
-void CallObstacles::See(const TraceEvent& event) {
-  const auto program_of = [&](int node) {
-    return trace_.buckets[static_cast<size_t>(trace_.nodes[static_cast<size_t>(node)].bucket)]
-        .program;
+void CallObstacles::See(const TracedEvent& event) {
+  const auto bucket_of = [&](int node) { return trace_.nodes[static_cast<size_t>(node)].bucket; };
+  const auto graphs_of = [&](int node) -> int64_t& {
+    return graphs_[{event.lane, trace_.ProgramOf(bucket_of(node))}];
   };
-  switch (event.kind) {
-    case TraceEventKind::kOutputs:
-      if (event.node >= 0) leased_[event.lane][event.call] = event.node;
-      break;
-    case TraceEventKind::kRelease:
-    case TraceEventKind::kExpire:
-      leased_[event.lane].erase(event.call);
-      break;
-    case TraceEventKind::kRecord:
-      ++graphs_[{event.lane, program_of(event.node)}];
-      break;
-    case TraceEventKind::kEvict:
-      --graphs_[{event.lane, program_of(event.node)}];
-      evicted_ns_[trace_.nodes[static_cast<size_t>(event.node)].bucket] = event.time_ns;
-      break;
-    case TraceEventKind::kBytes:
-      booked_ = event.second;
-      break;
-    case TraceEventKind::kPolicy:
-      policies_.Add(event);
-      break;
-    default:
-      break;
-  }
+  policies_.Add(event);
+  std::visit(Cases{[&](const OutputsEvent& outputs) {
+                     if (outputs.node >= 0) leased_[event.lane][outputs.call] = outputs.node;
+                   },
+                   [&](const ReleaseEvent& release) { leased_[event.lane].erase(release.call); },
+                   [&](const ExpireEvent& expire) { leased_[event.lane].erase(expire.call); },
+                   [&](const RecordEvent& record) { ++graphs_of(record.node); },
+                   [&](const EvictEvent& evict) {
+                     --graphs_of(evict.node);
+                     evicted_ns_[bucket_of(evict.node)] = event.time_ns;
+                   },
+                   [&](const BytesEvent& bytes) { booked_ = bytes.total_bytes; },
+                   [](const auto& /*other*/) {}},
+             event.what);
 }
 
 // Of a symbol in no joint policy; 0: not known.
@@ -84,8 +74,8 @@ int64_t CallObstacles::LargestBucketOf(int program, size_t symbol) {
   return largest->second;
 }
 
-std::string CallObstacles::Leases(const TraceEvent& call) const {
-  const auto lane = leased_.find(call.lane);
+std::string CallObstacles::Leases(int of) const {
+  const auto lane = leased_.find(of);
   if (lane == leased_.end() || lane->second.empty()) return {};
   std::string text;
   size_t named = 0;
@@ -100,8 +90,8 @@ std::string CallObstacles::Leases(const TraceEvent& call) const {
   return text;
 }
 
-std::string CallObstacles::Graphs(const TraceEvent& call) const {
-  const auto graphs = graphs_.find({call.lane, call.program});
+std::string CallObstacles::Graphs(int lane, int program) const {
+  const auto graphs = graphs_.find({lane, program});
   std::string text =
       fmt::format("{} graphs on the lane", graphs == graphs_.end() ? 0 : graphs->second);
   if (const std::optional<int64_t> most = OptionOf(trace_, "graphs_per_program_max"))
@@ -119,11 +109,10 @@ std::string CallObstacles::Bytes() const {
   return text;
 }
 
-std::string CallObstacles::Sizes(const TraceEvent& call) {
+std::string CallObstacles::Sizes(const CallEvent& call) {
   const TracedProgram& program = trace_.programs[static_cast<size_t>(call.program)];
   std::string text;
-  for (int8_t i = 0; i < call.extent_count; ++i) {
-    const auto symbol = static_cast<size_t>(i);
+  for (size_t symbol = 0; symbol < call.extents.size(); ++symbol) {
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ",
                         symbol < program.symbols.size() ? program.symbols[symbol] : "?",
                         call.extents[symbol]);
@@ -135,12 +124,12 @@ std::string CallObstacles::Sizes(const TraceEvent& call) {
   return text;
 }
 
-std::string CallObstacles::Of(const TraceEvent& call) {
+std::string CallObstacles::Of(int lane, const CallEvent& call) {
   switch (call.reason) {
     case Reason::kOtherLiveRegions:
-      return Leases(call);
+      return Leases(lane);
     case Reason::kGraphLimit:
-      return Graphs(call);
+      return Graphs(lane, call.program);
     case Reason::kByteLimit:
       return Bytes();
     case Reason::kOverLargestBucket:

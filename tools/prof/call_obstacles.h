@@ -22,17 +22,17 @@ class CallObstacles {
   // `trace` is whole, and outlives this.
   explicit CallObstacles(const PoolTrace& trace) : trace_(trace) {}
 
-  void See(const TraceEvent& event);
+  void See(const TracedEvent& event);
 
   // A few words on a call, as far as the trace says more than its reason; else empty. Requires: all
   // events before the call were seen.
-  std::string Of(const TraceEvent& call);
+  std::string Of(int lane, const CallEvent& call);
 
  private:
-  std::string Leases(const TraceEvent& call) const;
-  std::string Graphs(const TraceEvent& call) const;
+  std::string Leases(int of) const;
+  std::string Graphs(int lane, int program) const;
   std::string Bytes() const;
-  std::string Sizes(const TraceEvent& call);
+  std::string Sizes(const CallEvent& call);
   int64_t LargestBucketOf(int program, size_t symbol);
 
   const PoolTrace& trace_;

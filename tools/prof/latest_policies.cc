@@ -11,10 +11,11 @@
 
 namespace coppice {
 
-void LatestPolicies::Add(const TraceEvent& event) {
-  if (event.kind != TraceEventKind::kPolicy) return;
-  const Change change{.time_ns = event.time_ns, .policy = event.policy};
-  const auto [known, is_new] = changes_.try_emplace({event.program, event.symbol}, change);
+void LatestPolicies::Add(const TracedEvent& event) {
+  const auto* const policy = event.As<PolicyEvent>();
+  if (policy == nullptr) return;
+  const Change change{.time_ns = event.time_ns, .policy = policy->policy};
+  const auto [known, is_new] = changes_.try_emplace({policy->program, policy->symbol}, change);
   if (!is_new && change.time_ns >= known->second.time_ns) known->second = change;
 }
 

@@ -20,7 +20,7 @@ namespace coppice {
 class LatestPolicies {
  public:
   // Events of a file need not be in order of time: the latest counts, of equal times the last one.
-  void Add(const TraceEvent& event);
+  void Add(const TracedEvent& event);
 
   // Of a symbol of a program: its policy's document, which is the trace's; nullptr if the trace has
   // none. Requires: places of programs and symbols of the trace that the events are of.

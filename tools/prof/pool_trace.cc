@@ -30,27 +30,6 @@ constexpr int64_t kLanesMax = 4096;
 constexpr size_t kLineBytesMax = 8 * kMiB;  // Parsed and printed, a line takes 90 times as much.
 constexpr int kDepthMax = 8;                // Of a definition; a node's is 4.
 
-// What follows time, name and lane in an event, a letter per value: c call, o other call, b bucket
-// or -1, n node or -1, N node, f failure, m mark, d policy, p path, r reason, k kind of memory, x
-// and y the numbers, i and j those that may be -1, s symbol, P program, e real extents, h
-// host time or -1, O where outputs go.
-struct EventForm {
-  TraceEventKind kind;
-  std::string_view values;
-};
-
-constexpr std::array kEventForms = {
-    EventForm{TraceEventKind::kCall, "cbnprxyPehO"}, EventForm{TraceEventKind::kRecord, "N"},
-    EventForm{TraceEventKind::kEvict, "N"},          EventForm{TraceEventKind::kFail, "bf"},
-    EventForm{TraceEventKind::kBytes, "kxy"},        EventForm{TraceEventKind::kOutputs, "cn"},
-    EventForm{TraceEventKind::kUse, "coijx"},        EventForm{TraceEventKind::kPart, "cx"},
-    EventForm{TraceEventKind::kRelease, "c"},        EventForm{TraceEventKind::kExpire, "co"},
-    EventForm{TraceEventKind::kSuspend, ""},         EventForm{TraceEventKind::kResume, ""},
-    EventForm{TraceEventKind::kMark, "m"},           EventForm{TraceEventKind::kPolicy, "Psd"},
-    EventForm{TraceEventKind::kStatics, "Pxy"},      EventForm{TraceEventKind::kRequest, "qxyij"},
-    EventForm{TraceEventKind::kDropped, "x"},        EventForm{TraceEventKind::kEnd, ""}};
-static_assert(kEventForms.size() == kTraceEventKindCount);
-
 using Json = nlohmann::json;
 
 }  // namespace
@@ -212,128 +191,136 @@ class TraceStream::Parser {
 
   absl::Status ParseEvent(std::string_view line) {
     Scanner scanner(line);
-    TraceEvent event;
+    TracedEvent event;
     std::string_view name;
     int64_t lane = -1;
     const bool opened = scanner.Take('[') && scanner.TakeInteger(0, event.time_ns) &&
                         scanner.Take(',') && scanner.TakeText(name);
     if (!opened) return BadEvent("an event begins with [nanoseconds, \"name\", lane", scanner);
-    if (!FindNamed(name, kTraceEventKindCount, event.kind))
+    if (!FindEvent(name, event.what))
       return Error(fmt::format("the schema {} has no event {}", kPoolTraceSchema, Quote(name)),
                    "read the trace with the coppice that wrote it");
     const bool laned = scanner.Take(',') && scanner.TakeInteger(-1, lane) && lane < trace_.lanes;
-    const EventForm& form = kEventForms[static_cast<size_t>(event.kind)];
     // Calls are numbered per lane, and buckets and nodes are of one.
-    if (!laned || (lane < 0 && form.values.find_first_of("cNb") == 0))
+    if (!laned || (lane < 0 && event.what.index() <= TraceEvent(ExpireEvent()).index()))
       return BadEvent(fmt::format("'{}' names no lane of {}", name, trace_.lanes), scanner);
     event.lane = static_cast<int>(lane);
     event.line = line_;
-    size_t values = 3;  // Time, name and lane.
-    for (const char letter : form.values) {
-      ++values;
-      if (!scanner.Take(',') || !TakeValue(letter, scanner, event))
-        return BadEvent(fmt::format("value {} of '{}' is wrong", values, name), scanner);
-    }
+    ValueReader read(*this, scanner);
+    std::visit([&read](auto& what) { VisitFields(what, read); }, event.what);
+    if (!read.right())
+      return BadEvent(fmt::format("value {} of '{}' is wrong", read.values(), name), scanner);
     if (!scanner.Take(']') || !scanner.AtEnd())
-      return BadEvent(fmt::format("'{}' has {} values", name, values), scanner);
-    if (event.program < 0 && event.bucket >= 0)
-      event.program = trace_.buckets[static_cast<size_t>(event.bucket)].program;
+      return BadEvent(fmt::format("'{}' has {} values", name, read.values()), scanner);
     Account(event);
     return absl::OkStatus();
   }
 
-  bool TakeValue(char letter, Scanner& scanner, TraceEvent& event) const {
-    std::string_view name;
-    switch (letter) {
-      case 'c':
-        return scanner.TakeInteger(1, event.call);
-      case 'o':
-        return scanner.TakeInteger(1, event.other_call);
-      case 'b':
-        return TakePlace(buckets_, scanner, event.bucket);
-      case 'n':
-        return TakePlace(nodes_, scanner, event.node);
-      case 'N':
-        return TakePlace(nodes_, scanner, event.node) && event.node >= 0;
-      case 'f':
-        return TakePlace(failures_, scanner, event.failure) && event.failure >= 0;
-      case 'm':
-        return TakePlace(marks_, scanner, event.mark) && event.mark >= 0;
-      case 'd':
-        return TakePlace(policies_, scanner, event.policy) && event.policy >= 0;
-      case 'O':
-        return scanner.TakeText(name) && FindNamed(name, kOutputModeCount, event.outputs);
-      case 'h':
-        return scanner.TakeInteger(-1, event.host_ns);
-      case 'i':
-        return TakeSmall(scanner, -1, event.input);
-      case 'j':
-        return TakeSmall(scanner, -1, event.output);
-      case 's':
-        return TakeSmall(scanner, 0, event.symbol) &&
-               event.symbol < static_cast<int>(SymbolsOf(event.program));
-      case 'q':
-        return scanner.TakeInteger(0, event.request);
-      case 'p':
-        return scanner.TakeText(name) && FindNamed(name, kRunKindCount, event.path);
-      case 'r':
-        return scanner.TakeText(name) && FindNamed(name, kReasonCount, event.reason);
-      case 'k':
-        return scanner.TakeText(name) && FindNamed(name, kMemoryKindCount, event.memory);
-      case 'P':
-        return TakePlace(programs_, scanner, event.program) && event.program >= 0;
-      case 'e':
-        return TakeExtents(scanner, event) &&
-               static_cast<size_t>(event.extent_count) == SymbolsOf(event.program);
-      case 'x':
-        return scanner.TakeInteger(0, event.first);
-      default:
-        return scanner.TakeInteger(0, event.second);
+  // The event of that name; false if there is none.
+  template <size_t kIndex = 0>
+  static bool FindEvent(std::string_view name, TraceEvent& event) {
+    if constexpr (kIndex == std::variant_size_v<TraceEvent>) {
+      return false;
+    } else {
+      if (name != kTraceEventName<std::variant_alternative_t<kIndex, TraceEvent>>)
+        return FindEvent<kIndex + 1>(name, event);
+      event.emplace<kIndex>();
+      return true;
     }
   }
 
-  size_t SymbolsOf(int program) const {
-    return trace_.programs[static_cast<size_t>(program)].symbols.size();
-  }
+  // Reads the fields of an event one by one, up to the first that is wrong.
+  class ValueReader {
+   public:
+    ValueReader(const Parser& parser, Scanner& scanner) : parser_(parser), scanner_(scanner) {}
 
-  static bool TakeSmall(Scanner& scanner, int64_t least, int& value) {
-    int64_t wide = 0;
-    if (!scanner.TakeInteger(least, wide) || wide > std::numeric_limits<int>::max()) return false;
-    value = static_cast<int>(wide);
-    return true;
-  }
+    template <typename Field>
+    void operator()(const char* /*name*/, Field& field, int64_t least) {
+      if (!right_) return;
+      ++values_;
+      right_ = scanner_.Take(',') && Take(field, least);
+    }
 
-  static bool TakeExtents(Scanner& scanner, TraceEvent& event) {
-    if (!scanner.Take('[')) return false;
-    if (scanner.Take(']')) return true;
-    do {
-      int64_t extent = 0;
-      if (event.extent_count == kTracedExtentsMax || !scanner.TakeInteger(0, extent) ||
-          extent > std::numeric_limits<int32_t>::max())
-        return false;
-      event.extents[static_cast<uint8_t>(event.extent_count++)] = static_cast<int32_t>(extent);
-    } while (scanner.Take(','));
-    return scanner.Take(']');
-  }
+    bool right() const { return right_; }
+    int values() const { return values_; }  // Read so far, or up to the wrong one.
 
-  static bool TakePlace(const Places& places, Scanner& scanner, int& place) {
-    int64_t id = 0;
-    if (!scanner.TakeInteger(-1, id)) return false;
-    place = id < 0 ? -1 : places.Find(id);
-    return id < 0 || place >= 0;
-  }
+   private:
+    bool Take(int64_t& value, int64_t least) { return scanner_.TakeInteger(least, value); }
+    bool Take(int32_t& value, int64_t least) {
+      int64_t wide = 0;
+      if (!Take(wide, least) || wide > std::numeric_limits<int32_t>::max()) return false;
+      value = static_cast<int32_t>(wide);
+      return true;
+    }
+
+    bool Take(RunKind& path, int64_t /*least*/) { return TakeNamed(kRunKindCount, path); }
+    bool Take(Reason& reason, int64_t /*least*/) { return TakeNamed(kReasonCount, reason); }
+    bool Take(MemoryKind& kind, int64_t /*least*/) { return TakeNamed(kMemoryKindCount, kind); }
+    bool Take(OutputMode& mode, int64_t /*least*/) { return TakeNamed(kOutputModeCount, mode); }
+    template <typename Enum>
+    bool TakeNamed(int count, Enum& value) {
+      std::string_view name;
+      return scanner_.TakeText(name) && FindNamed(name, count, value);
+    }
+
+    bool Take(ProgramNumber& program, int64_t least) {
+      if (!TakePlace(parser_.programs_, least, program.value)) return false;
+      symbols_ = parser_.trace_.programs[static_cast<size_t>(program)].symbols.size();
+      return true;
+    }
+    bool Take(BucketNumber& bucket, int64_t least) {
+      return TakePlace(parser_.buckets_, least, bucket.value);
+    }
+    bool Take(NodeNumber& node, int64_t least) {
+      return TakePlace(parser_.nodes_, least, node.value);
+    }
+    bool Take(FailureNumber& failure, int64_t least) {
+      return TakePlace(parser_.failures_, least, failure.value);
+    }
+    bool Take(MarkNumber& mark, int64_t least) {
+      return TakePlace(parser_.marks_, least, mark.value);
+    }
+    bool Take(PolicyNumber& policy, int64_t least) {
+      return TakePlace(parser_.policies_, least, policy.value);
+    }
+    bool TakePlace(const Places& places, int64_t least, int32_t& place) {
+      int64_t id = 0;
+      if (!Take(id, least)) return false;
+      place = id < 0 ? -1 : places.Find(id);
+      return id < 0 || place >= 0;
+    }
+
+    bool Take(SymbolNumber& symbol, int64_t least) {
+      return Take(symbol.value, least) && static_cast<size_t>(symbol) < symbols_;
+    }
+    bool Take(TraceExtents& extents, int64_t least) {
+      if (!scanner_.Take('[')) return false;
+      while (extents.size() < symbols_ && extents.size() < kSymbolsMax) {
+        int32_t extent = 0;
+        if ((extents.size() > 0 && !scanner_.Take(',')) || !Take(extent, least)) return false;
+        extents.Add(extent);
+      }
+      return extents.size() == symbols_ && scanner_.Take(']');
+    }
+
+    const Parser& parser_;
+    Scanner& scanner_;
+    size_t symbols_ = 0;  // Of the program that was named.
+    int values_ = 3;      // Time, name and lane.
+    bool right_ = true;
+  };
 
   absl::Status BadEvent(const std::string& what, const Scanner& scanner) const {
     return Error(fmt::format("{}, at {}", what, Quote(scanner.rest())),
                  fmt::format("give a trace of the schema {}", kPoolTraceSchema));
   }
 
-  void Account(const TraceEvent& event) {
+  void Account(const TracedEvent& event) {
     ++trace_.events;
     trace_.last_ns = std::max(trace_.last_ns, event.time_ns);
-    if (event.kind == TraceEventKind::kDropped)
-      trace_.dropped = std::min(trace_.dropped + event.first, kNumberMax);
-    if (event.kind == TraceEventKind::kEnd) trace_.ended = true;
+    if (const auto* const dropped = event.As<DroppedEvent>())
+      trace_.dropped = std::min(trace_.dropped + dropped->events, kNumberMax);
+    if (event.As<EndEvent>() != nullptr) trace_.ended = true;
     on_event_(trace_, event);
   }
 
@@ -437,7 +424,7 @@ std::vector<AddressRange> OutputRangesOf(const TracedNode& node) {
 
 absl::StatusOr<PoolTrace> ReadPoolTrace(
     const std::string& path,
-    absl::FunctionRef<void(const PoolTrace&, const TraceEvent&)> on_event) {
+    absl::FunctionRef<void(const PoolTrace&, const TracedEvent&)> on_event) {
   const auto error = [&](const char* what) {
     return InvalidArgument("{}: {}; give the path of a trace file", path, what);
   };

@@ -1,4 +1,4 @@
-// Reads the trace file of a session (coppice/graphs/trace.h) line by line.
+// Reads the trace file of a session (coppice/graphs/trace_events.h) line by line.
 //
 // What a trace defines is kept; what happened is handed on event by event, so that a view holds
 // only what it needs of a long trace. Programs, buckets and nodes are named by their place in
@@ -14,24 +14,21 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 #include "coppice/allocator/plan.h"
-#include "coppice/graphs/call.h"
-#include "coppice/graphs/memory_usage.h"
-#include "coppice/graphs/reason.h"
-#include "coppice/graphs/trace.h"
+#include "coppice/graphs/described/trace_fields.h"
+#include "coppice/graphs/trace_events.h"
 
 #include "tools/prof/address_range.h"
 
 namespace coppice {
 
 inline constexpr const char* kPoolTraceSchema = "coppice.trace/6";
-
-inline constexpr int kTracedExtentsMax = 8;
 
 struct TracedProgram {
   int64_t id = 0;
@@ -93,36 +90,27 @@ struct TracedFailure {
   std::string message;
 };
 
-// One event. Fields that its kind does not have are as here.
-struct TraceEvent {
-  TraceEventKind kind = TraceEventKind::kEnd;
-  MemoryKind memory = MemoryKind::kPlan;
-  RunKind path = RunKind::kReplay;
-  Reason reason = Reason::kNone;
-  int lane = -1;
-  int bucket = -1;   // Place in PoolTrace::buckets.
-  int node = -1;     // Place in PoolTrace::nodes.
-  int failure = -1;  // Place in PoolTrace::failures.
-  int mark = -1;     // Place in PoolTrace::marks.
-  int program = -1;  // Place in PoolTrace::programs; of a call, its bucket's if it has one.
-  int policy = -1;   // Place in PoolTrace::policies.
-  int symbol = -1;   // Of the program.
-  int input = -1;    // Index in Call::inputs; tokens that a request reads.
-  int output = -1;   // Of the other call; tokens that a request writes.
-  OutputMode outputs = OutputMode::kBorrow;
-  int8_t extent_count = 0;
-  std::array<int32_t, kTracedExtentsMax> extents{};  // Real ones of a call, as far as known.
+// What happened, and when. Numbers of programs, buckets and the like are places in PoolTrace.
+struct TracedEvent {
   int64_t time_ns = 0;
   int64_t line = 0;
-  int64_t call = 0;
-  int64_t other_call = 0;
-  int64_t request = -1;  // As the application calls it.
-  int64_t host_ns = -1;  // Of a call; -1: nobody looked.
-  // Real elements, bytes of the kind, of the program's statics, count, offset, or time to a token.
-  int64_t first = 0;
-  // Padded elements, bytes of all kinds, of all statics, or time to the last token.
-  int64_t second = 0;
+  int lane = -1;
+  TraceEvent what = EndEvent();
+
+  // Null if it is another.
+  template <typename Event>
+  const Event* As() const {
+    return std::get_if<Event>(&what);
+  }
 };
+
+// For std::visit: a function per event, and one of `const auto&` for all others.
+template <typename... Functions>
+struct Cases : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Cases(Functions...) -> Cases<Functions...>;
 
 struct PoolTrace {
   std::string device;
@@ -141,6 +129,8 @@ struct PoolTrace {
   int64_t last_ns = 0;  // The latest time of any event.
   bool ended = false;   // False: the session was still running, or ended badly.
 
+  // The program of a bucket.
+  int ProgramOf(int bucket) const { return buckets[static_cast<size_t>(bucket)].program; }
   // The lane of a node.
   int LaneOf(const TracedNode& node) const {
     return buckets[static_cast<size_t>(node.bucket)].lane;
@@ -171,7 +161,7 @@ std::vector<AddressRange> OutputRangesOf(const TracedNode& node);
 // A trace that is read as it comes, in pieces of any size.
 class TraceStream {
  public:
-  using OnEvent = absl::FunctionRef<void(const PoolTrace&, const TraceEvent&)>;
+  using OnEvent = absl::FunctionRef<void(const PoolTrace&, const TracedEvent&)>;
 
   // Calls `on_event`, which outlives the stream, as ReadPoolTrace does; `name` is the trace's in
   // messages.
@@ -212,6 +202,7 @@ class TraceStream {
 //                           what; what to do`. Events before that line were handed on.
 // Cost: O(file); keeps the definitions and the longest line.
 absl::StatusOr<PoolTrace> ReadPoolTrace(
-    const std::string& path, absl::FunctionRef<void(const PoolTrace&, const TraceEvent&)> on_event);
+    const std::string& path,
+    absl::FunctionRef<void(const PoolTrace&, const TracedEvent&)> on_event);
 
 }  // namespace coppice

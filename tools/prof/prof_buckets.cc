@@ -13,7 +13,7 @@ namespace coppice {
 ExitCode ProfBuckets(const ProfOptions& options, const Console& console) {
   BucketTally tally;
   const absl::StatusOr<PoolTrace> trace = ReadPoolTrace(
-      options.trace, [&](const PoolTrace&, const TraceEvent& event) { tally.Add(event); });
+      options.trace, [&](const PoolTrace&, const TracedEvent& event) { tally.Add(event); });
   if (!trace.ok()) return FailProf(console, trace.status());
   const absl::StatusOr<std::vector<bool>> chosen = ChoosePrograms(*trace, options.program);
   if (!chosen.ok()) return FailProf(console, chosen.status());

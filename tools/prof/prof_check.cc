@@ -61,12 +61,12 @@ class TraceChecker {
     known_.fill(true);
   }
 
-  TraceFindings Check(std::vector<TraceEvent> events) {
+  TraceFindings Check(std::vector<TracedEvent> events) {
     for (size_t i = 0; i < nodes_.size(); ++i)
       CheckPlan(trace_.nodes[i], nodes_[i]);
     const int64_t last_line = events.empty() ? 1 : events.back().line;
     MergeLanes(events);
-    for (const TraceEvent& event : events)
+    for (const TracedEvent& event : events)
       Play(event);
     for (LaneState& lane : lanes_)
       ReportCovered(lane);
@@ -124,9 +124,9 @@ class TraceChecker {
   }
 
   // Puts the events of all lanes in order of time, and leaves each lane's own order as it is.
-  void MergeLanes(std::vector<TraceEvent>& events) {
+  void MergeLanes(std::vector<TracedEvent>& events) {
     std::vector<int64_t> latest(static_cast<size_t>(trace_.lanes) + 1);
-    for (TraceEvent& event : events) {
+    for (TracedEvent& event : events) {
       int64_t& last = latest[static_cast<size_t>(event.lane + 1)];
       if (event.time_ns < last) {
         Report("time", event.line,
@@ -136,113 +136,92 @@ class TraceChecker {
       }
       last = event.time_ns = std::max(last, event.time_ns);
     }
-    std::stable_sort(events.begin(), events.end(), [](const TraceEvent& a, const TraceEvent& b) {
+    std::stable_sort(events.begin(), events.end(), [](const TracedEvent& a, const TracedEvent& b) {
       return a.time_ns < b.time_ns;
     });
   }
 
-  void Play(const TraceEvent& event) {
-    switch (event.kind) {
-      case TraceEventKind::kCall:
-        return PlayCall(event, LaneOf(event));
-      case TraceEventKind::kRecord:
-        return PlayRecord(event);
-      case TraceEventKind::kEvict:
-        return PlayEvict(event);
-      case TraceEventKind::kBytes:
-        return PlayBytes(event);
-      case TraceEventKind::kStatics:
-        return PlayStatics(event);
-      case TraceEventKind::kOutputs:
-        return PlayOutputs(event, LaneOf(event));
-      case TraceEventKind::kUse:
-        return PlayUse(event, LaneOf(event));
-      case TraceEventKind::kPart:
-        return PlayPart(event, LaneOf(event));
-      case TraceEventKind::kRelease:
-        return PlayRelease(event, LaneOf(event));
-      case TraceEventKind::kExpire:
-        return PlayExpire(event, LaneOf(event));
-      case TraceEventKind::kSuspend:
-        suspended_ = true;
-        return;
-      case TraceEventKind::kResume:
-        suspended_ = false;
-        return;
-      case TraceEventKind::kDropped:
-        return PlayDropped(event);
-      case TraceEventKind::kFail:
-      case TraceEventKind::kMark:
-      case TraceEventKind::kPolicy:
-      case TraceEventKind::kRequest:
-      case TraceEventKind::kEnd:
-        return;
-    }
+  void Play(const TracedEvent& event) {
+    std::visit(Cases{[&](const CallEvent& call) { PlayCall(event, call, LaneOf(event)); },
+                     [&](const RecordEvent& record) { PlayRecord(event, record.node); },
+                     [&](const EvictEvent& evict) { PlayEvict(event, evict.node); },
+                     [&](const BytesEvent& bytes) { PlayBytes(event, bytes); },
+                     [&](const StaticsEvent& statics) { PlayStatics(event, statics); },
+                     [&](const OutputsEvent& outputs) { PlayOutputs(event, outputs); },
+                     [&](const UseEvent& use) { PlayUse(event, use); },
+                     [&](const PartEvent& part) { PlayPart(event, part); },
+                     [&](const ReleaseEvent& release) { PlayRelease(event, release); },
+                     [&](const ExpireEvent& expire) { PlayExpire(expire, LaneOf(event)); },
+                     [&](const SuspendEvent& /*empty*/) { suspended_ = true; },
+                     [&](const ResumeEvent& /*empty*/) { suspended_ = false; },
+                     [&](const DroppedEvent& /*count*/) { PlayDropped(event); },
+                     [](const auto& /*nothing to check*/) {}},
+               event.what);
   }
 
-  LaneState& LaneOf(const TraceEvent& event) {
+  LaneState& LaneOf(const TracedEvent& event) {
     return lanes_[static_cast<size_t>(std::max(event.lane, 0))];
   }
 
-  void PlayCall(const TraceEvent& event, LaneState& lane) {
+  void PlayCall(const TracedEvent& event, const CallEvent& call, LaneState& lane) {
     ReportCovered(lane);
-    CheckNumber(event, lane);
+    CheckNumber(event, call, lane);
     if (suspended_) {
       Report("suspended", event.line,
-             fmt::format("call {} on lane {} ran while the session was suspended", event.call,
+             fmt::format("call {} on lane {} ran while the session was suspended", call.call,
                          event.lane),
-             {{"lane", event.lane}, {"call", event.call}});
+             {{"lane", event.lane}, {"call", call.call}});
     }
-    if (event.path != RunKind::kReplay && event.path != RunKind::kRecord) return;
-    if (event.node < 0 || !IsThere(event)) {
+    if (call.path != RunKind::kReplay && call.path != RunKind::kRecord) return;
+    if (call.node < 0 || !IsThere(event, call)) {
       Report("no_node", event.line,
-             fmt::format("call {} on lane {} launches {}", event.call, event.lane, Fate(event)),
-             {{"lane", event.lane}, {"call", event.call}, {"node", IdOf(event.node)}});
+             fmt::format("call {} on lane {} launches {}", call.call, event.lane, Fate(call)),
+             {{"lane", event.lane}, {"call", call.call}, {"node", IdOf(call.node)}});
     }
-    if (event.node < 0) return;
-    CheckMapped(event);
-    for (const int64_t call : lane.intact) {
-      const Leased& leased = lane.leases.at(call);
-      if (call != event.call && Covers(event.node, leased.node))
-        lane.covered.push_back({.call = call, .by = event.call, .line = event.line});
+    if (call.node < 0) return;
+    CheckMapped(event, call);
+    for (const int64_t leased_call : lane.intact) {
+      const Leased& leased = lane.leases.at(leased_call);
+      if (leased_call != call.call && Covers(call.node, leased.node))
+        lane.covered.push_back({.call = leased_call, .by = call.call, .line = event.line});
     }
   }
 
-  void CheckNumber(const TraceEvent& event, LaneState& lane) {
-    const Numbers numbers = {{"lane", event.lane}, {"call", event.call}, {"after", lane.last_call}};
+  void CheckNumber(const TracedEvent& event, const CallEvent& call, LaneState& lane) {
+    const Numbers numbers = {{"lane", event.lane}, {"call", call.call}, {"after", lane.last_call}};
     const bool lossy = lane.reliable_from == kUnknown;
-    if (event.call <= lane.last_call) {
+    if (call.call <= lane.last_call) {
       Report(
           "calls", event.line,
-          fmt::format("call {} follows call {} on lane {}", event.call, lane.last_call, event.lane),
+          fmt::format("call {} follows call {} on lane {}", call.call, lane.last_call, event.lane),
           numbers);
-    } else if (strict_ && event.call > lane.last_call + 1 && !lossy) {
+    } else if (strict_ && call.call > lane.last_call + 1 && !lossy) {
       Report("incomplete", event.line,
              fmt::format("call {} follows call {} on lane {}: those between failed to launch, or "
                          "are lost",
-                         event.call, lane.last_call, event.lane),
+                         call.call, lane.last_call, event.lane),
              numbers);
     }
-    if (lossy) lane.reliable_from = event.call;
-    lane.last_call = std::max(lane.last_call, event.call);
+    if (lossy) lane.reliable_from = call.call;
+    lane.last_call = std::max(lane.last_call, call.call);
   }
 
   const TracedNode& Traced(int node) const { return trace_.nodes[static_cast<size_t>(node)]; }
   int64_t IdOf(int node) const { return node < 0 ? -1 : Traced(node).id; }
 
-  bool IsThere(const TraceEvent& event) {
-    NodeState& node = nodes_[static_cast<size_t>(event.node)];
+  bool IsThere(const TracedEvent& event, const CallEvent& call) {
+    NodeState& node = nodes_[static_cast<size_t>(call.node)];
     // Its `record` may be among what was dropped; that it runs shows that it is there.
-    if (node.life == Life::kNone && graphs_dropped_) Live(event.node);
-    return node.life == Life::kLive && Traced(event.node).bucket == event.bucket &&
-           trace_.LaneOf(Traced(event.node)) == event.lane;
+    if (node.life == Life::kNone && graphs_dropped_) Live(call.node);
+    return node.life == Life::kLive && Traced(call.node).bucket == call.bucket &&
+           trace_.LaneOf(Traced(call.node)) == event.lane;
   }
 
   // What is wrong with the node that a call launches.
-  std::string Fate(const TraceEvent& event) const {
-    if (event.node < 0) return "a graph and names none";
-    const int64_t id = IdOf(event.node);
-    switch (nodes_[static_cast<size_t>(event.node)].life) {
+  std::string Fate(const CallEvent& call) const {
+    if (call.node < 0) return "a graph and names none";
+    const int64_t id = IdOf(call.node);
+    switch (nodes_[static_cast<size_t>(call.node)].life) {
       case Life::kNone:
         return fmt::format("node {}, which was never recorded", id);
       case Life::kGone:
@@ -253,22 +232,22 @@ class TraceChecker {
     return {};
   }
 
-  void CheckMapped(const TraceEvent& event) {
-    NodeState& node = nodes_[static_cast<size_t>(event.node)];
+  void CheckMapped(const TracedEvent& event, const CallEvent& call) {
+    NodeState& node = nodes_[static_cast<size_t>(call.node)];
     const size_t nodes_kind = static_cast<size_t>(MemoryKind::kPlan);
     if (!known_[nodes_kind] || node.reported_unmapped) return;
     // The books count all lanes together, and what no call needs at the moment may be unmapped.
-    if (Traced(event.node).height <= bytes_[nodes_kind]) return;
+    if (Traced(call.node).height <= bytes_[nodes_kind]) return;
     node.reported_unmapped = true;
     Report("unmapped", event.line,
            fmt::format("call {} on lane {} launches node {} of height {}, but only {} bytes are "
                        "mapped for graphs",
-                       event.call, event.lane, IdOf(event.node), Traced(event.node).height,
+                       call.call, event.lane, IdOf(call.node), Traced(call.node).height,
                        bytes_[nodes_kind]),
            {{"lane", event.lane},
-            {"call", event.call},
-            {"node", IdOf(event.node)},
-            {"height", Traced(event.node).height},
+            {"call", call.call},
+            {"node", IdOf(call.node)},
+            {"height", Traced(call.node).height},
             {"mapped", bytes_[nodes_kind]}});
   }
 
@@ -307,105 +286,107 @@ class TraceChecker {
 
   void Live(int node) { nodes_[static_cast<size_t>(node)].life = Life::kLive; }
 
-  void PlayRecord(const TraceEvent& event) {
-    if (nodes_[static_cast<size_t>(event.node)].life == Life::kNone) return Live(event.node);
-    Report("no_node", event.line, fmt::format("node {} is recorded twice", IdOf(event.node)),
-           {{"node", IdOf(event.node)}});
+  void PlayRecord(const TracedEvent& event, int node) {
+    if (nodes_[static_cast<size_t>(node)].life == Life::kNone) return Live(node);
+    Report("no_node", event.line, fmt::format("node {} is recorded twice", IdOf(node)),
+           {{"node", IdOf(node)}});
   }
 
-  void PlayEvict(const TraceEvent& event) {
-    NodeState& node = nodes_[static_cast<size_t>(event.node)];
-    if (node.life == Life::kNone && graphs_dropped_) Live(event.node);
+  void PlayEvict(const TracedEvent& event, int evicted) {
+    NodeState& node = nodes_[static_cast<size_t>(evicted)];
+    if (node.life == Life::kNone && graphs_dropped_) Live(evicted);
     if (node.life != Life::kLive) {
-      Report("no_node", event.line,
-             fmt::format("node {} is evicted, but not there", IdOf(event.node)),
-             {{"node", IdOf(event.node)}});
+      Report("no_node", event.line, fmt::format("node {} is evicted, but not there", IdOf(evicted)),
+             {{"node", IdOf(evicted)}});
       return;
     }
     node.life = Life::kGone;
   }
 
-  void PlayBytes(const TraceEvent& event) {
-    const size_t kind = static_cast<size_t>(event.memory);
-    bytes_[kind] = event.first;
+  void PlayBytes(const TracedEvent& event, const BytesEvent& bytes) {
+    const size_t kind = static_cast<size_t>(bytes.kind);
+    bytes_[kind] = bytes.bytes;
     known_[kind] = true;
     const int64_t sum = std::accumulate(bytes_.begin(), bytes_.end(), int64_t{0});
     const bool all_known = std::find(known_.begin(), known_.end(), false) == known_.end();
-    if (all_known && sum != event.second) {
+    if (all_known && sum != bytes.total_bytes) {
       Report("conservation", event.line,
              fmt::format("the total is {} bytes, the sum of all kinds {}; '{}' was set to {}",
-                         event.second, sum, NameOf(event.memory), event.first),
-             {{"total", event.second}, {"sum", sum}, {"difference", event.second - sum}});
+                         bytes.total_bytes, sum, NameOf(bytes.kind), bytes.bytes),
+             {{"total", bytes.total_bytes}, {"sum", sum}, {"difference", bytes.total_bytes - sum}});
     }
-    if (trace_.budget > 0 && event.second > trace_.budget) {
+    if (trace_.budget > 0 && bytes.total_bytes > trace_.budget) {
       Report("over_budget", event.line,
-             fmt::format("the total is {} bytes, the budget {}", event.second, trace_.budget),
-             {{"total", event.second}, {"budget", trace_.budget}});
+             fmt::format("the total is {} bytes, the budget {}", bytes.total_bytes, trace_.budget),
+             {{"total", bytes.total_bytes}, {"budget", trace_.budget}});
     }
   }
 
-  void PlayStatics(const TraceEvent& event) {
-    if (event.first <= event.second) return;
+  void PlayStatics(const TracedEvent& event, const StaticsEvent& statics) {
+    if (statics.bytes <= statics.total_bytes) return;
     Report("conservation", event.line,
            fmt::format("the statics of program '{}' are {} bytes, those of all programs {}",
-                       LabelOfProgram(trace_, event.program), event.first, event.second),
-           {{"total", event.second},
-            {"sum", event.first},
-            {"difference", event.second - event.first}});
+                       LabelOfProgram(trace_, statics.program), statics.bytes, statics.total_bytes),
+           {{"total", statics.total_bytes},
+            {"sum", statics.bytes},
+            {"difference", statics.total_bytes - statics.bytes}});
   }
 
-  void PlayOutputs(const TraceEvent& event, LaneState& lane) {
-    const Leased leased = {.line = event.line, .node = event.node};
-    const bool is_new = lane.leases.try_emplace(event.call, leased).second;
+  void PlayOutputs(const TracedEvent& event, const OutputsEvent& outputs) {
+    LaneState& lane = LaneOf(event);
+    const Leased leased = {.line = event.line, .node = outputs.node};
+    const bool is_new = lane.leases.try_emplace(outputs.call, leased).second;
     if (!is_new) {
-      Report(
-          "not_leased", event.line,
-          fmt::format("the outputs of call {} on lane {} are leased twice", event.call, event.lane),
-          {{"lane", event.lane}, {"outputs_of", event.call}});
+      Report("not_leased", event.line,
+             fmt::format("the outputs of call {} on lane {} are leased twice", outputs.call,
+                         event.lane),
+             {{"lane", event.lane}, {"outputs_of", outputs.call}});
       return;
     }
-    if (event.node >= 0 && !nodes_[static_cast<size_t>(event.node)].outputs.empty())
-      lane.intact.push_back(event.call);
+    if (outputs.node >= 0 && !nodes_[static_cast<size_t>(outputs.node)].outputs.empty())
+      lane.intact.push_back(outputs.call);
   }
 
   // The lease of a call's outputs; null, and reported, if there is none.
-  Leased* FindLease(LaneState& lane, int64_t call, const TraceEvent& event, const char* verb) {
+  Leased* FindLease(LaneState& lane, int64_t call, const TracedEvent& event, const char* verb) {
     const auto found = lane.leases.find(call);
     if (found != lane.leases.end()) return &found->second;
     if (call >= lane.reliable_from) {
       Report("not_leased", event.line,
-             fmt::format("outputs of call {} on lane {} are {}, which nobody leases", call,
+             fmt::format("outputs of call {} on lane {} are {}, but they are not leased", call,
                          event.lane, verb),
              {{"lane", event.lane}, {"outputs_of", call}});
     }
     return nullptr;
   }
 
-  void PlayUse(const TraceEvent& event, LaneState& lane) {
-    const Leased* leased = FindLease(lane, event.other_call, event, "read");
+  void PlayUse(const TracedEvent& event, const UseEvent& use) {
+    const Leased* leased = FindLease(LaneOf(event), use.other_call, event, "read");
     if (leased == nullptr || leased->expired_by == 0) return;
     Report("stale", event.line,
            fmt::format("call {} on lane {} reads outputs of call {}, which call {} wrote over",
-                       event.call, event.lane, event.other_call, leased->expired_by),
+                       use.call, event.lane, use.other_call, leased->expired_by),
            {{"lane", event.lane},
-            {"call", event.call},
-            {"outputs_of", event.other_call},
+            {"call", use.call},
+            {"outputs_of", use.other_call},
             {"expired_by", leased->expired_by}});
   }
 
   // Its plan does not say any more what of it is leased.
-  void PlayPart(const TraceEvent& event, LaneState& lane) {
-    if (FindLease(lane, event.call, event, "given up in part") != nullptr) Forget(lane, event.call);
+  void PlayPart(const TracedEvent& event, const PartEvent& part) {
+    LaneState& lane = LaneOf(event);
+    if (FindLease(lane, part.call, event, "given up in part") != nullptr) Forget(lane, part.call);
   }
 
-  void PlayRelease(const TraceEvent& event, LaneState& lane) {
-    if (FindLease(lane, event.call, event, "given up") == nullptr) return;
-    Forget(lane, event.call);
-    lane.leases.erase(event.call);
+  void PlayRelease(const TracedEvent& event, const ReleaseEvent& release) {
+    LaneState& lane = LaneOf(event);
+    if (FindLease(lane, release.call, event, "given up") == nullptr) return;
+    Forget(lane, release.call);
+    lane.leases.erase(release.call);
   }
 
-  void PlayExpire(const TraceEvent& event, LaneState& lane) {
-    if (lane.leases.contains(event.call)) Expire(lane, event.call, event.other_call);
+  static void PlayExpire(const ExpireEvent& expire, LaneState& lane) {
+    if (lane.leases.contains(expire.call)) Expire(lane, expire.call, expire.other_call);
   }
 
   static void Expire(LaneState& lane, int64_t call, int64_t by) {
@@ -418,7 +399,7 @@ class TraceChecker {
     if (found != lane.intact.end()) lane.intact.erase(found);
   }
 
-  void PlayDropped(const TraceEvent& event) {
+  void PlayDropped(const TracedEvent& event) {
     graphs_dropped_ = true;
     if (event.lane < 0) {
       known_.fill(false);
@@ -472,7 +453,7 @@ class TraceChecker {
 
 }  // namespace
 
-TraceFindings CheckTrace(const PoolTrace& trace, std::vector<TraceEvent> events, bool strict) {
+TraceFindings CheckTrace(const PoolTrace& trace, std::vector<TracedEvent> events, bool strict) {
   return TraceChecker(trace, strict).Check(std::move(events));
 }
 

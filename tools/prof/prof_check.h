@@ -56,6 +56,6 @@ struct TraceFindings {
 
 // Checks `trace` and all its events, in the order of the file. Lanes are merged by time.
 // Cost: O(events log events + buffers log buffers).
-TraceFindings CheckTrace(const PoolTrace& trace, std::vector<TraceEvent> events, bool strict);
+TraceFindings CheckTrace(const PoolTrace& trace, std::vector<TracedEvent> events, bool strict);
 
 }  // namespace coppice

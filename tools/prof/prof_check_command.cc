@@ -57,9 +57,9 @@ std::string FindingsText(const PoolTrace& trace,
 }  // namespace
 
 ExitCode ProfCheck(const ProfOptions& options, const Console& console) {
-  std::vector<TraceEvent> events;
+  std::vector<TracedEvent> events;
   const absl::StatusOr<PoolTrace> trace = ReadPoolTrace(
-      options.trace, [&](const PoolTrace&, const TraceEvent& event) { events.push_back(event); });
+      options.trace, [&](const PoolTrace&, const TracedEvent& event) { events.push_back(event); });
   if (!trace.ok()) return FailProf(console, trace.status());
   const TraceFindings found = CheckTrace(*trace, std::move(events), options.strict);
   const int64_t limit = options.limit > 0 ? options.limit : kProfLinesDefault;

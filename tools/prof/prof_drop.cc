@@ -63,9 +63,10 @@ std::string ToText(const PoolTrace& trace, const std::vector<BucketDrop>& drops)
                served ? fmt::format("x {:.2f}", drop.padding_factor) : ""});
   }
   return table.Format() +
-         "  frees: mapped bytes without it; with higher: without all that are as high, too\n" +
+         "  frees: mapped bytes without it; with higher: without all that are as high or higher\n" +
          (any_new
-              ? "  not recorded: calls record it in its place, no lower, so that nothing is freed\n"
+              ? "  not recorded: its calls would record that bucket, which is as high: nothing is "
+                "freed\n"
               : "") +
          "  * an estimate from a table\n";
 }
@@ -76,7 +77,7 @@ ExitCode ProfDrop(const ProfOptions& options, const Console& console) {
   BucketTally tally;
   LatestPolicies policies;
   const absl::StatusOr<PoolTrace> trace =
-      ReadPoolTrace(options.trace, [&](const PoolTrace&, const TraceEvent& event) {
+      ReadPoolTrace(options.trace, [&](const PoolTrace&, const TracedEvent& event) {
         tally.Add(event);
         policies.Add(event);
       });

@@ -23,24 +23,17 @@ namespace {
 constexpr int64_t kColumns = 72;  // Of a map in text ...
 constexpr int64_t kLines = 24;    // ... and of one bucket.
 
-// The books at each change, as the trace tells them: in no order.
-struct BytesEvent {
-  int64_t time_ns = 0;
-  MemoryKind kind = MemoryKind::kPlan;
-  int64_t bytes = 0;
-  int64_t total = 0;
-};
-
-// Finds what each kind had when all had most.
-void FindPeak(std::vector<BytesEvent> events, AddressMap& map) {
-  std::ranges::stable_sort(events, {}, &BytesEvent::time_ns);
+// Finds what each kind had when all had most, by events of bytes in any order.
+void FindPeak(std::vector<TracedEvent> events, AddressMap& map) {
+  std::ranges::stable_sort(events, {}, &TracedEvent::time_ns);
   std::array<int64_t, kMemoryKindCount> kinds{};
-  for (const BytesEvent& event : events) {
-    const auto kind = static_cast<size_t>(event.kind);
-    kinds[kind] = event.bytes;
-    map.kinds_peaks[kind] = std::max(map.kinds_peaks[kind], event.bytes);
-    if (event.total <= map.total_peak) continue;
-    map.total_peak = event.total;
+  for (const TracedEvent& event : events) {
+    const auto& [of, bytes, total] = *event.As<BytesEvent>();
+    const auto kind = static_cast<size_t>(of);
+    kinds[kind] = bytes;
+    map.kinds_peaks[kind] = std::max(map.kinds_peaks[kind], bytes);
+    if (total <= map.total_peak) continue;
+    map.total_peak = total;
     map.kinds_then = kinds;
   }
   map.mapped_peak = map.kinds_peaks[static_cast<size_t>(MemoryKind::kPlan)];
@@ -131,13 +124,12 @@ std::string HeadlineOf(const AddressMap& map) {
 
 absl::StatusOr<AddressMap> ReadAddressMap(const std::string& path) {
   AddressMap map;
-  std::vector<BytesEvent> bytes;
-  COPPICE_ASSIGN_OR_RETURN(
-      map.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
-        if (event.kind == TraceEventKind::kBytes)
-          bytes.push_back({event.time_ns, event.memory, event.first, event.second});
-        map.statics.Add(event);
-      }));
+  std::vector<TracedEvent> bytes;
+  COPPICE_ASSIGN_OR_RETURN(map.trace,
+                           ReadPoolTrace(path, [&](const PoolTrace&, const TracedEvent& event) {
+                             if (event.As<BytesEvent>() != nullptr) bytes.push_back(event);
+                             map.statics.Add(event);
+                           }));
   FindPeak(std::move(bytes), map);
   map.uses = FindAddressUse(map.trace);
   map.nodes.assign(map.trace.buckets.size(), -1);

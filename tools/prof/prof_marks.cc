@@ -36,27 +36,21 @@ struct Phases {
   std::vector<Phase> phases;  // In order of time, those of one time as they were set.
 };
 
-void Count(const TraceEvent& event, Phase& phase) {
-  switch (event.kind) {
-    case TraceEventKind::kCall:
-      ++phase.calls;
-      phase.replays += event.path == RunKind::kReplay ? 1 : 0;
-      return;
-    case TraceEventKind::kRecord:
-      ++phase.recorded;
-      return;
-    case TraceEventKind::kEvict:
-      ++phase.evicted;
-      return;
-    case TraceEventKind::kBytes:
-      phase.peak_bytes = std::max(phase.peak_bytes, event.second);
-      if (event.time_ns < phase.end_ns) return;
-      phase.end_ns = event.time_ns;
-      phase.end_bytes = event.second;
-      return;
-    default:
-      return;
-  }
+void Count(const TracedEvent& event, Phase& phase) {
+  std::visit(Cases{[&](const CallEvent& call) {
+                     ++phase.calls;
+                     phase.replays += call.path == RunKind::kReplay ? 1 : 0;
+                   },
+                   [&](const RecordEvent& /*record*/) { ++phase.recorded; },
+                   [&](const EvictEvent& /*evict*/) { ++phase.evicted; },
+                   [&](const BytesEvent& bytes) {
+                     phase.peak_bytes = std::max(phase.peak_bytes, bytes.total_bytes);
+                     if (event.time_ns < phase.end_ns) return;
+                     phase.end_ns = event.time_ns;
+                     phase.end_bytes = bytes.total_bytes;
+                   },
+                   [](const auto& /*other*/) {}},
+             event.what);
 }
 
 // Lanes follow each other in pieces, so that a call may come in the file long before the mark that
@@ -64,13 +58,13 @@ void Count(const TraceEvent& event, Phase& phase) {
 absl::StatusOr<Phases> ReadPhases(const std::string& path) {
   Phases read;
   read.phases.emplace_back();
-  COPPICE_RETURN_IF_ERROR(ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
-                            if (event.kind == TraceEventKind::kMark)
-                              read.phases.push_back({.time_ns = event.time_ns, .mark = event.mark});
+  COPPICE_RETURN_IF_ERROR(ReadPoolTrace(path, [&](const PoolTrace&, const TracedEvent& event) {
+                            if (const auto* const mark = event.As<MarkEvent>())
+                              read.phases.push_back({.time_ns = event.time_ns, .mark = mark->mark});
                           }).status());
   std::ranges::stable_sort(read.phases, {}, &Phase::time_ns);
   COPPICE_ASSIGN_OR_RETURN(
-      read.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
+      read.trace, ReadPoolTrace(path, [&](const PoolTrace&, const TracedEvent& event) {
         const auto next = std::ranges::upper_bound(read.phases, event.time_ns, {}, &Phase::time_ns);
         Count(event, *std::prev(next));
       }));
@@ -131,7 +125,8 @@ ExitCode ProfMarks(const ProfOptions& options, const Console& console) {
   const size_t lines = std::min(limit, read->phases.size());
   Print(console.out, "{}{}", NoteGaps(read->trace), MarksTable(*read, lines));
   if (read->trace.marks.empty())
-    Print(console.out, "  no mark was set; Session::Mark, coppice_mark and coppice.prof.mark do\n");
+    Print(console.out,
+          "  no mark was set; Session::trace().Mark, coppice_mark and coppice.prof.mark do\n");
   if (lines < read->phases.size())
     Print(console.out, "  ... and {} more; give --limit\n", read->phases.size() - lines);
   return kExitOk;

@@ -50,8 +50,8 @@ double WasteOf(const SymbolTraffic& traffic) {
   return Percent(traffic.padded - traffic.real, traffic.real);
 }
 
-void CountCall(const PoolTrace& trace, const TraceEvent& call, ProgramTraffic& symbols) {
-  for (size_t i = 0; i < static_cast<size_t>(call.extent_count); ++i) {
+void CountCall(const PoolTrace& trace, const CallEvent& call, ProgramTraffic& symbols) {
+  for (size_t i = 0; i < call.extents.size(); ++i) {
     if (i == symbols.size()) symbols.emplace_back();
     SymbolTraffic& symbol = symbols[i];
     const int64_t size = call.extents[i];
@@ -157,11 +157,12 @@ ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
   std::vector<ProgramTraffic> programs;
   LatestPolicies latest;
   const absl::StatusOr<PoolTrace> trace =
-      ReadPoolTrace(options.trace, [&](const PoolTrace& so_far, const TraceEvent& event) {
+      ReadPoolTrace(options.trace, [&](const PoolTrace& so_far, const TracedEvent& event) {
         latest.Add(event);
-        if (event.kind != TraceEventKind::kCall) return;
+        const auto* const call = event.As<CallEvent>();
+        if (call == nullptr) return;
         programs.resize(so_far.programs.size());
-        CountCall(so_far, event, programs[static_cast<size_t>(event.program)]);
+        CountCall(so_far, *call, programs[static_cast<size_t>(call->program)]);
       });
   if (!trace.ok()) return FailProf(console, trace.status());
   const absl::StatusOr<std::vector<bool>> chosen = ChoosePrograms(*trace, options.program);

@@ -77,6 +77,8 @@ std::string SummaryJson(const TraceSummary& summary) {
                {"buckets", trace.buckets.size()},
                {"graphs_recorded", summary.calls.recorded},
                {"graphs_evicted", summary.calls.evicted},
+               {"executables", summary.calls.executables},
+               {"exact_replays", summary.calls.exact_replays},
                {"exec_bytes_estimate", summary.calls.exec_bytes},
                {"suspends", summary.suspends},
                {"top_buckets", top}});
@@ -104,6 +106,11 @@ std::string FormatSession(const TraceSummary& summary) {
   table.Add({"padded share",
              fmt::format("{:.1f} % of {} staged elements", summary.calls.padded_share_pct(),
                          summary.calls.padded_elements)});
+  if (summary.calls.exact_replays > 0) {
+    table.Add(
+        {"exact replays", fmt::format("{} at the sizes of their call, by {} executables",
+                                      summary.calls.exact_replays, summary.calls.executables)});
+  }
   table.Add({"graphs", fmt::format("{} recorded in {} buckets, {} evicted", summary.calls.recorded,
                                    trace.buckets.size(), summary.calls.evicted)});
   table.Add({"exec bytes", fmt::format("{}, an estimate", FormatBytes(summary.calls.exec_bytes))});

@@ -21,8 +21,13 @@ namespace {
 
 // A call that did not replay, or a recording that failed.
 struct Logged {
-  TraceEvent event;
+  TracedEvent event;
+  int program = -1;
+  int bucket = -1;
+  int failure = -1;      // Behind the call, or of the recording.
   std::string obstacle;  // What stood in the way of a call, as far as the trace says it.
+
+  const CallEvent& call() const { return *event.As<CallEvent>(); }
 };
 
 // Calls of one program that did not replay for one reason, or its recordings that failed alike.
@@ -47,14 +52,14 @@ std::string BucketLabel(const PoolTrace& trace, int bucket) {
 // The last failure of each bucket, while the events of a trace go by.
 class LastFailures {
  public:
-  void See(const PoolTrace& trace, const TraceEvent& event) {
-    if (event.kind == TraceEventKind::kFail) At(event.bucket) = event.failure;
-    if (event.kind == TraceEventKind::kRecord)
-      At(trace.nodes[static_cast<size_t>(event.node)].bucket) = -1;
+  void See(const PoolTrace& trace, const TracedEvent& event) {
+    if (const auto* const fail = event.As<FailEvent>()) At(fail->bucket) = fail->failure;
+    if (const auto* const record = event.As<RecordEvent>())
+      At(trace.nodes[static_cast<size_t>(record->node)].bucket) = -1;
   }
 
   // What is behind a call that did not replay; -1: no failure.
-  int Behind(const TraceEvent& call) {
+  int Behind(const CallEvent& call) {
     switch (call.reason) {
       case Reason::kByteLimit:
       case Reason::kCaptureInvalidated:
@@ -77,35 +82,37 @@ void Count(const Logged& logged, Cause& cause) {
 
 absl::StatusOr<Log> ReadLog(const ProfOptions& options) {
   Log log;
-  std::vector<TraceEvent> events;
+  std::vector<TracedEvent> events;
   COPPICE_ASSIGN_OR_RETURN(
-      log.trace, ReadPoolTrace(options.trace, [&](const PoolTrace&, const TraceEvent& event) {
-        if (event.kind != TraceEventKind::kCall || event.path != RunKind::kReplay)
-          events.push_back(event);
+      log.trace, ReadPoolTrace(options.trace, [&](const PoolTrace&, const TracedEvent& event) {
+        const auto* const call = event.As<CallEvent>();
+        if (call == nullptr || call->path != RunKind::kReplay) events.push_back(event);
       }));
   // What a lane and the session did follows each other in pieces.
-  std::ranges::stable_sort(events, {}, &TraceEvent::time_ns);
+  std::ranges::stable_sort(events, {}, &TracedEvent::time_ns);
   LastFailures last;
   CallObstacles obstacles(log.trace);
-  for (TraceEvent& event : events) {
+  for (const TracedEvent& event : events) {
     last.See(log.trace, event);
     obstacles.See(event);
-    if (event.kind == TraceEventKind::kFail) log.failures.push_back({event, {}});
-    if (event.kind != TraceEventKind::kCall) continue;
-    event.failure = last.Behind(event);
-    log.calls.push_back({event, obstacles.Of(event)});
+    if (const auto* const fail = event.As<FailEvent>())
+      log.failures.push_back(
+          {event, log.trace.ProgramOf(fail->bucket), fail->bucket, fail->failure, {}});
+    if (const auto* const call = event.As<CallEvent>())
+      log.calls.push_back({event, call->program, call->bucket, last.Behind(*call),
+                           obstacles.Of(event.lane, *call)});
   }
   COPPICE_ASSIGN_OR_RETURN(const std::vector<bool> chosen,
                            ChoosePrograms(log.trace, options.program));
   const auto other = [&](const Logged& logged) {
-    return !chosen[static_cast<size_t>(logged.event.program)];
+    return !chosen[static_cast<size_t>(logged.program)];
   };
   std::erase_if(log.calls, other);
   std::erase_if(log.failures, other);
   for (const Logged& call : log.calls)
-    Count(call, log.causes[{call.event.program, call.event.reason}]);
+    Count(call, log.causes[{call.program, call.call().reason}]);
   for (const Logged& failure : log.failures)
-    Count(failure, log.failed[{failure.event.program, failure.event.failure}]);
+    Count(failure, log.failed[{failure.program, failure.failure}]);
   return log;
 }
 
@@ -134,17 +141,17 @@ nlohmann::ordered_json FailureJson(const PoolTrace& trace, int failure) {
 }
 
 nlohmann::ordered_json CallJson(const PoolTrace& trace, const Logged& logged) {
-  const TraceEvent& call = logged.event;
-  return {{"time_ns", call.time_ns},
-          {"line", call.line},
-          {"lane", call.lane},
+  const CallEvent& call = logged.call();
+  return {{"time_ns", logged.event.time_ns},
+          {"line", logged.event.line},
+          {"lane", logged.event.lane},
           {"call", call.call},
           {"program", LabelOfProgram(trace, call.program)},
           {"bucket", BucketJson(trace, call.bucket)},
           {"path", NameOf(call.path)},
           {"reason", NameOf(call.reason)},
           {"obstacle", logged.obstacle},
-          {"failure", FailureJson(trace, call.failure)}};
+          {"failure", FailureJson(trace, logged.failure)}};
 }
 
 std::string LogJson(const Log& log, size_t shown) {
@@ -165,7 +172,7 @@ std::string LogJson(const Log& log, size_t shown) {
                          {{"time_ns", cause.first.event.time_ns},
                           {"line", cause.first.event.line},
                           {"lane", cause.first.event.lane},
-                          {"bucket", BucketJson(log.trace, cause.first.event.bucket)}}}});
+                          {"bucket", BucketJson(log.trace, cause.first.bucket)}}}});
   }
   nlohmann::ordered_json calls = nlohmann::ordered_json::array();
   for (size_t i = 0; i < shown; ++i)
@@ -192,8 +199,8 @@ std::string TimeOfCall(int64_t time_ns) {
 
 // What is behind a call: the failure of its bucket, or what else stood in its way.
 std::string BecauseOf(const PoolTrace& trace, const Logged& call) {
-  if (call.event.failure < 0) return call.obstacle.empty() ? "-" : call.obstacle;
-  const std::string failure = FailureLabel(trace, call.event.failure);
+  if (call.failure < 0) return call.obstacle.empty() ? "-" : call.obstacle;
+  const std::string failure = FailureLabel(trace, call.failure);
   return call.obstacle.empty() ? failure : failure + "; " + call.obstacle;
 }
 
@@ -203,7 +210,7 @@ std::string FailuresText(const Log& log) {
   TextTable table("llrrrl", {"program", "bucket", "failed", "first at s", "lane", "because"});
   for (const auto& [key, cause] : Ranked(log.failed)) {
     table.Add(
-        {LabelOfProgram(log.trace, key.first), BucketLabel(log.trace, cause.first.event.bucket),
+        {LabelOfProgram(log.trace, key.first), BucketLabel(log.trace, cause.first.bucket),
          fmt::format("{}", cause.count), TimeOfCall(cause.first.event.time_ns),
          fmt::format("{}", cause.first.event.lane),
          FailureLabel(log.trace, key.second) + ": " + FailureOf(log.trace, key.second).message});
@@ -234,15 +241,17 @@ std::string LogText(const Log& log, size_t shown) {
     causes.Add({LabelOfProgram(log.trace, key.first), NameOf(key.second),
                 fmt::format("{}", cause.count), TimeOfCall(cause.first.event.time_ns),
                 fmt::format("{}", cause.first.event.lane),
-                fmt::format("{}", cause.first.event.call), BecauseOf(log.trace, cause.first)});
+                fmt::format("{}", cause.first.call().call), BecauseOf(log.trace, cause.first)});
   }
   TextTable calls("rrrlllll",
                   {"s", "lane", "call", "program", "bucket", "path", "reason", "because"});
   for (size_t i = 0; i < shown; ++i) {
-    const TraceEvent& call = log.calls[i].event;
-    calls.Add({TimeOfCall(call.time_ns), fmt::format("{}", call.lane), fmt::format("{}", call.call),
-               LabelOfProgram(log.trace, call.program), BucketLabel(log.trace, call.bucket),
-               NameOf(call.path), NameOf(call.reason), BecauseOf(log.trace, log.calls[i])});
+    const TracedEvent& event = log.calls[i].event;
+    const CallEvent& call = log.calls[i].call();
+    calls.Add({TimeOfCall(event.time_ns), fmt::format("{}", event.lane),
+               fmt::format("{}", call.call), LabelOfProgram(log.trace, call.program),
+               BucketLabel(log.trace, call.bucket), NameOf(call.path), NameOf(call.reason),
+               BecauseOf(log.trace, log.calls[i])});
   }
   std::string text = NoteGaps(log.trace) + causes.Format() + "\n" + RemediesText(log) +
                      FailuresText(log) + calls.Format();

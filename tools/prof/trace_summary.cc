@@ -17,6 +17,8 @@ void AddFigures(const BucketFigures& part, BucketFigures& sum) {
   sum.real_elements = AddUpTo(sum.real_elements, part.real_elements);
   sum.padded_elements = AddUpTo(sum.padded_elements, part.padded_elements);
   sum.exec_bytes = AddUpTo(sum.exec_bytes, part.exec_bytes);
+  sum.exact_replays += part.exact_replays;
+  sum.executables += part.executables;
   sum.recorded += part.recorded;
   sum.evicted += part.evicted;
 }
@@ -85,28 +87,33 @@ BytesOverTime BytesTally::At(int64_t service_end_ns) const {
   return {.peak = peak_, .at_service_end = service.bytes, .at_end = end_.bytes};
 }
 
-void StaticsPeaks::Add(const TraceEvent& event) {
-  if (event.kind != TraceEventKind::kStatics) return;
-  total = std::max(total, event.second);
-  int64_t& peak = At(event.program, programs);
-  peak = std::max(peak, event.first);
+void StaticsPeaks::Add(const TracedEvent& event) {
+  const auto* const statics = event.As<StaticsEvent>();
+  if (statics == nullptr) return;
+  total = std::max(total, statics->total_bytes);
+  int64_t& peak = At(statics->program, programs);
+  peak = std::max(peak, statics->bytes);
 }
 
-void SummaryTally::Add(const TraceEvent& event) {
+void SummaryTally::Add(const TracedEvent& event) {
   tally_.Add(event);
-  if (event.kind == TraceEventKind::kBytes) {
-    kinds_[static_cast<size_t>(event.memory)].Add(event.time_ns, event.first, service_end_ns_);
-    total_.Add(event.time_ns, event.second, service_end_ns_);
-  }
-  if (event.kind == TraceEventKind::kStatics) {
-    statics_.Add(event.time_ns, event.second, service_end_ns_);
-    statics_peaks_.Add(event);
-  }
-  if (event.kind == TraceEventKind::kSuspend) ++suspends_;
-  if (event.kind != TraceEventKind::kCall) return;
-  service_end_ns_ = std::max(service_end_ns_, event.time_ns);
-  if (event.reason != Reason::kNone) ++reasons_[{event.program, event.reason}];
-  ++At(event.program, program_calls_);
+  statics_peaks_.Add(event);
+  std::visit(Cases{[&](const BytesEvent& bytes) {
+                     kinds_[static_cast<size_t>(bytes.kind)].Add(event.time_ns, bytes.bytes,
+                                                                 service_end_ns_);
+                     total_.Add(event.time_ns, bytes.total_bytes, service_end_ns_);
+                   },
+                   [&](const StaticsEvent& statics) {
+                     statics_.Add(event.time_ns, statics.total_bytes, service_end_ns_);
+                   },
+                   [&](const SuspendEvent& /*empty*/) { ++suspends_; },
+                   [&](const CallEvent& call) {
+                     service_end_ns_ = std::max(service_end_ns_, event.time_ns);
+                     if (call.reason != Reason::kNone) ++reasons_[{call.program, call.reason}];
+                     ++At(call.program, program_calls_);
+                   },
+                   [](const auto& /*other*/) {}},
+             event.what);
 }
 
 TraceSums SummaryTally::SumsWith(const PoolTrace& trace, std::vector<BucketFigures> buckets) const {
@@ -143,7 +150,7 @@ absl::StatusOr<TraceSummary> SummarizeTrace(const std::string& path) {
   SummaryTally tally;
   COPPICE_ASSIGN_OR_RETURN(
       PoolTrace trace,
-      ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) { tally.Add(event); }));
+      ReadPoolTrace(path, [&](const PoolTrace&, const TracedEvent& event) { tally.Add(event); }));
   return tally.Finish(std::move(trace));
 }
 

@@ -74,13 +74,13 @@ struct StaticsPeaks {
   std::vector<int64_t> programs;  // By place, as far as any had some.
 
   // Of an event of any kind.
-  void Add(const TraceEvent& event);
+  void Add(const TracedEvent& event);
 };
 
 // Sums up while a trace is read.
 class SummaryTally {
  public:
-  void Add(const TraceEvent& event);
+  void Add(const TracedEvent& event);
   // Of `trace`, all of whose events were added. Buckets are without the bytes they use, which take
   // long to find. Cost: O(buckets + nodes).
   TraceSums Sums(const PoolTrace& trace) const;

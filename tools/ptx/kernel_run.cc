@@ -54,8 +54,10 @@ absl::Status CheckBlock(const ptx::Kernel& kernel, const LaunchExtents& block) {
     return InvalidArgument("--block {}: kernel {} is compiled for blocks of {}; give that",
                            fmt::join(block, ","), name, fmt::join(required, ","));
   if (CountOf(block) > static_cast<uint64_t>(kernel.max_threads))
-    return InvalidArgument("--block {}: these are {} threads, and kernel {} may have {}; give less",
-                           fmt::join(block, ","), CountOf(block), name, kernel.max_threads);
+    return InvalidArgument(
+        "--block {}: these are {} threads, but kernel {} may have {}; give "
+        "fewer",
+        fmt::join(block, ","), CountOf(block), name, kernel.max_threads);
   return absl::OkStatus();
 }
 
@@ -65,8 +67,8 @@ absl::Status CheckCooperative(const ptx::Launch& launch) {
                                                       uint64_t{1}, kBlocksPerMultiprocessor);
   if (!launch.cooperative || CountOf(launch.grid) <= most) return absl::OkStatus();
   return InvalidArgument(
-      "--grid {}: these are {} blocks, and of a cooperative launch at most {} run at once; give "
-      "a smaller grid",
+      "--grid {}: these are {} blocks, but in a cooperative launch at most {} run at once; give a "
+      "smaller grid",
       fmt::join(launch.grid, ","), CountOf(launch.grid), most);
 }
 
@@ -128,8 +130,8 @@ absl::Status KernelRun::SetShape(const PtxRunOptions& options) {
   COPPICE_RETURN_IF_ERROR(CheckBlock(kernel(), launch_.block));
   if (kernel().shared_bytes > kBlockSharedBytesMax)
     return InvalidArgument(
-        "{}: kernel {} has {} bytes of static shared memory, and a block at most "
-        "{}; declare less",
+        "{}: kernel {} has {} bytes of static shared memory, but a block has at most {}; declare "
+        "less",
         options.file, kernel().code->name, kernel().shared_bytes, kBlockSharedBytesMax);
   if (kernel().shared_bytes + options.shared_bytes > kBlockSharedBytesMax)
     return InvalidArgument(
@@ -142,8 +144,8 @@ absl::Status KernelRun::AddArguments(const PtxRunOptions& options) {
   const std::vector<ptx::Place>& parameters = kernel().code->parameters;
   if (options.arguments.size() != parameters.size())
     return InvalidArgument(
-        "kernel {} has {} parameters, and there are {} arguments; give one --arg "
-        "for each, as `coppice ptx check` lists them",
+        "kernel {} has {} parameters, but there are {} arguments; give one --arg for each, as "
+        "`coppice ptx check` lists them",
         kernel().code->name, parameters.size(), options.arguments.size());
   std::vector<std::string> inputs = {options.file};
   std::vector<std::string> outputs;
@@ -151,7 +153,7 @@ absl::Status KernelRun::AddArguments(const PtxRunOptions& options) {
     Argument& argument = arguments_.emplace_back();
     COPPICE_ASSIGN_OR_RETURN(argument.given, ParseKernelArgument(options.arguments[i]));
     if (argument.given.bytes != parameters[i].bytes)
-      return InvalidArgument("{}: it has {} bytes, and parameter {}, {}, has {}; {}",
+      return InvalidArgument("{}: it has {} bytes, but parameter {}, {}, has {}; {}",
                              options.arguments[i], argument.given.bytes, i, parameters[i].name,
                              parameters[i].bytes, WantedFor(parameters[i]));
     inputs.push_back(argument.given.input);

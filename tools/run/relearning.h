@@ -1,7 +1,8 @@
 // Buckets that follow the traffic of a run: when they are learned again, and what came of it.
 //
-// After every so many steps of a program the runner learns its buckets anew (Session::Rebucket).
-// What a minute is, the virtual clock says, so that the same requests bring the same swaps.
+// After every so many steps of a program the runner learns its buckets anew
+// (SessionPolicies::Rebucket). What a minute is, the virtual clock says, so that the same requests
+// bring the same swaps.
 //
 //   N steps ─► kept ─► N steps ─► swapped ─► N steps ─► swapped ─► N steps ─► kept ─► rest
 //   '─ before the first swap ──'                                   '─ after the last ───'
@@ -70,7 +71,8 @@ class Relearning {
   // `runner` observes, and outlives this. Requires: period >= 1 (checked).
   Relearning(StepRunner& runner, int64_t period);
 
-  // Counts a step that the runner has run, and learns if it is time. Errors: as Session::Rebucket.
+  // Counts a step that the runner has run, and learns if it is time. Errors: as
+  // SessionPolicies::Rebucket.
   absl::Status Add(const Step& step);
 
   RelearnReport Report() const;

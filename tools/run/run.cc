@@ -234,8 +234,8 @@ struct Served {
 absl::StatusOr<Served> ChooseModel(const RunOptions& options, const Device& device, Job& job) {
   Served served;
   if (!options.package.empty()) {
-    COPPICE_ASSIGN_OR_RETURN(served.model,
-                             PackageDecoder::Create(device.driver(), options.package));
+    COPPICE_ASSIGN_OR_RETURN(
+        served.model, PackageDecoder::Create(device.context(), options.package, options.exact));
   }
   COPPICE_RETURN_IF_ERROR(SizeJob(options, device.is_cuda(), served.model.get(), job));
   if (served.model == nullptr) {
@@ -253,8 +253,8 @@ absl::StatusOr<Served> ChooseModel(const RunOptions& options, const Device& devi
   }
   if (options.relearn_period > 0 && served.prefill->is_exact() && served.decode->is_exact())
     return InvalidArgument(
-        "--relearn: neither prompts nor batches are padded, by the policy exact of both; give one "
-        "with buckets by --policy");
+        "--relearn: prompts and batches have the policy exact, which pads nothing; give one with "
+        "buckets by --policy");
   return served;
 }
 
@@ -292,7 +292,7 @@ absl::StatusOr<RunReport> RunJob(const RunOptions& options,
   COPPICE_RETURN_IF_ERROR(ReplayTrace(options, console, job, *replayer, report));
   DescribeOutcome(device, *replayer, report);
   report.caching_allocator_bytes = served.model->caching_allocator_bytes();
-  report.trace_status = replayer->session().FlushTrace();
+  report.trace_status = replayer->session().trace().Flush();
   if (!options.dump_graphs.empty()) {
     report.dump_status = WriteGraphFiles(replayer->session(), options.dump_graphs, options.trace);
   }
@@ -309,7 +309,7 @@ absl::StatusOr<bool> MakeFile(const std::string& path) {
   std::error_code code;
   const bool before = std::filesystem::exists(path, code);
   if (std::ofstream(path, std::ios::app)) return !before;
-  return InvalidArgument("'{}' cannot be written; choose a file in a folder that can", path);
+  return InvalidArgument("'{}' cannot be written; choose a file in a writable folder", path);
 }
 
 // The same of a folder, with those that it lies in.
@@ -318,7 +318,7 @@ absl::StatusOr<bool> MakeFolder(const std::string& path) {
   std::error_code code;
   const bool made = std::filesystem::create_directories(path, code);
   if (!code && std::filesystem::is_directory(path, code)) return made;
-  return InvalidArgument("{}: the folder cannot be made: {}; give one to write to", path,
+  return InvalidArgument("{}: the folder cannot be made: {}; give another one", path,
                          code ? code.message() : "it is a file");
 }
 
@@ -353,6 +353,13 @@ absl::StatusOr<VerifyScope> ParseVerifyScope(const std::string& text) {
     if (error == std::errc() && end == last && scope.sample >= 1) return scope;
   }
   return InvalidArgument("'{}' is no scope; give all, none or sample:N with N >= 1", text);
+}
+
+absl::StatusOr<ExactReplay> ParseExactReplay(const std::string& text) {
+  for (const ExactReplay exact : {ExactReplay::kNever, ExactReplay::kAuto, ExactReplay::kAlways}) {
+    if (text == NameOf(exact)) return exact;
+  }
+  return InvalidArgument("'{}' is not a choice; give never, auto or always", text);
 }
 
 ExitCode RunCommand(const RunOptions& options, const Console& console) {

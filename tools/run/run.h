@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 
+#include "coppice/graphs/exact_replay.h"
+
 #include "tools/run/request_trace.h"
 #include "tools/run/run_report.h"
 #include "tools/support/console.h"
@@ -50,11 +52,15 @@ struct RunOptions {
   std::string dump_graphs;   // The folder where drawings of its graphs go; empty: nowhere.
   std::string dump_steps;    // The folder where every step goes (step_log.h); empty: nowhere.
   std::string package;       // A decoder to serve (package_decoder.h); empty: that of tools/model.
+  ExactReplay exact = ExactReplay::kNever;  // Of the package's programs.
   int64_t relearn_period = 0;  // Steps of a program, as Replayer has it; 0: buckets stay.
   bool poison = false;
   bool json = false;
   bool quiet = false;
 };
+
+// Reads `never`, `auto` or `always`. Errors: kInvalidArgument quoting the text.
+absl::StatusOr<ExactReplay> ParseExactReplay(const std::string& text);
 
 // Runs the job and reports it on `console`. An error is one line on `console.err`.
 ExitCode RunCommand(const RunOptions& options, const Console& console);

@@ -3,6 +3,8 @@
 #include "tools/run/run_report.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
@@ -24,6 +26,9 @@ struct Figures {
   int64_t graphs = 0;
   double replay_pct = 0;  // Of the calls after each bucket's warm-up and record.
   double pad_waste_pct = 0;
+  double pad_computed_pct = 0;  // Elements that replays computed for padding, of the real ones.
+  int64_t executables = 0;
+  int64_t families = 0;  // Executables that are set to the sizes of calls.
   int64_t max_bucket_live_bytes = 0;
   int64_t sum_bucket_bytes = 0;
   double record_ms_p50 = 0;
@@ -45,14 +50,23 @@ Figures Derive(const RunReport& report) {
   figures.replay_pct = Percent(figures.replays, stats.calls - figures.warm_ups - figures.records);
   figures.pad_waste_pct =
       Percent(stats.padded_elements - stats.real_elements, stats.padded_elements);
+  figures.pad_computed_pct =
+      Percent(stats.padded_elements - stats.real_elements, stats.real_elements);
   std::vector<int64_t> record_ns;
+  std::set<int64_t> families;
   for (const NodeInfo& node : report.nodes) {
     if (!node.recorded) continue;
     ++figures.graphs;
+    if (node.family > 0)
+      families.insert(node.family);
+    else
+      figures.executables += node.graphs;
     record_ns.push_back(node.record_ns);
     figures.max_bucket_live_bytes = std::max(figures.max_bucket_live_bytes, node.live_bytes);
     figures.sum_bucket_bytes += node.plan_height;
   }
+  figures.families = std::ssize(families);
+  figures.executables += figures.families;
   figures.record_ms_p50 = Median(std::move(record_ns)) / 1e6;
   figures.replay_host_ns_p50 = Median(report.replay_host_ns);
   figures.replay_driver_ns_p50 = Median(report.replay_driver_ns);
@@ -132,6 +146,9 @@ void AddCalls(const RunReport& report, const Figures& figures, Table& table) {
   table.Row("buckets replayed", "{} prefill, {} decode", report.prefill_buckets,
             report.decode_buckets);
   table.Row("padding waste", "{:.1f} % of the staged elements", figures.pad_waste_pct);
+  if (report.stats.exact_replays > 0)
+    table.Row("at exact sizes", "{} replays, by {} executables; nodes were set {} times",
+              report.stats.exact_replays, figures.families, report.stats.patched_nodes);
 }
 
 std::string ListOf(const std::vector<int64_t>& buckets) {
@@ -161,13 +178,13 @@ void AddSymbol(const RelearnedSymbol& symbol, Table& table) {
   table.Row("  buckets after", "{}", ListOf(symbol.buckets_after));
   table.Row("  before the first", "{:.2f} % of padding", symbol.before.served.waste_pct());
   const auto row = [&table](const char* label, const PaddingSum& sum) {
-    table.Row(label, "{:.2f} % of padding; {:.2f} % had the buckets stayed", sum.served.waste_pct(),
+    table.Row(label, "{:.2f} % of padding; {:.2f} % with the first buckets", sum.served.waste_pct(),
               sum.at_rest.waste_pct());
   };
   if (symbol.after.steps > 0) row("  after the last", symbol.after);
   row("  in all", symbol.all);
   if (symbol.all.served.without + symbol.all.at_rest.without > 0)
-    table.Row("  without a bucket", "{} of {} steps; {} had the buckets stayed",
+    table.Row("  without a bucket", "{} of {} steps; {} with the first buckets",
               symbol.all.served.without, symbol.all.steps, symbol.all.at_rest.without);
 }
 
@@ -295,6 +312,41 @@ void AddResult(const RunReport& report, const Figures& figures, Table& table) {
             PaddingOf("decode", report.decode_padding));
 }
 
+// What was run, and how it was checked.
+nlohmann::ordered_json JsonOfJob(const RunReport& report) {
+  return {{"trace", report.trace},
+          {"requests", report.requests},
+          {"requests_cut", report.requests_cut},
+          {"prefill_steps", report.prefill_steps},
+          {"decode_steps", report.decode_steps},
+          {"verify", report.verify},
+          {"verified_requests", report.verified_requests},
+          {"verified_steps", report.verified_steps},
+          {"comparisons", report.comparisons},
+          {"bound", report.bound},
+          {"poison", report.poison},
+          {"mismatch_lines", report.mismatch_lines},
+          {"findings", report.emulator_reports.size()},
+          {"emulator_reports", report.emulator_reports},
+          {"device", report.device},
+          {"device_name", report.device_name},
+          {"kernels", report.kernels},
+          {"package", report.package},
+          {"targets", report.targets},
+          {"shrink", report.shrink},
+          {"slots", report.slots},
+          {"max_context", report.max_context},
+          {"prefill_policy", report.prefill_policy},
+          {"decode_policy", report.decode_policy},
+          {"order", report.order},
+          {"relearn", JsonOf(report.relearned)},
+          {"seed", report.seed},
+          {"step_seconds", report.cost.step_seconds},
+          {"row_seconds", report.cost.row_seconds},
+          {"virtual_seconds", report.virtual_seconds},
+          {"wall_seconds", report.wall_seconds}};
+}
+
 }  // namespace
 
 std::string FormatTable(const RunReport& report) {
@@ -324,7 +376,7 @@ std::string FormatTable(const RunReport& report) {
 
 std::string FormatJson(const RunReport& report) {
   const Figures figures = Derive(report);
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"calls", report.stats.calls},
       {"replays", figures.replays},
       {"eager", figures.eager},
@@ -351,43 +403,18 @@ std::string FormatJson(const RunReport& report) {
       {"replay_pct_after_record", figures.replay_pct},
       {"reasons", CallsByReason(report.stats)},
       {"graphs", figures.graphs},
+      {"executables", figures.executables},
+      {"families", figures.families},
+      {"pad_computed_pct", figures.pad_computed_pct},
+      {"exact_replays", report.stats.exact_replays},
+      {"patched_nodes", report.stats.patched_nodes},
       {"staging_mapped_bytes", report.pool.of(MemoryKind::kStaging)},
       {"memory_bytes", BytesByKind(report.pool)},
       {"memory_peak_bytes", report.pool.total_peak},
       {"budget_bytes", report.pool.budget},
       {"evictions", report.stats.evictions},
-      {"remaps", report.stats.remaps},
-      {"trace", report.trace},
-      {"requests", report.requests},
-      {"requests_cut", report.requests_cut},
-      {"prefill_steps", report.prefill_steps},
-      {"decode_steps", report.decode_steps},
-      {"verify", report.verify},
-      {"verified_requests", report.verified_requests},
-      {"verified_steps", report.verified_steps},
-      {"comparisons", report.comparisons},
-      {"bound", report.bound},
-      {"poison", report.poison},
-      {"mismatch_lines", report.mismatch_lines},
-      {"findings", report.emulator_reports.size()},
-      {"emulator_reports", report.emulator_reports},
-      {"device", report.device},
-      {"device_name", report.device_name},
-      {"kernels", report.kernels},
-      {"package", report.package},
-      {"targets", report.targets},
-      {"shrink", report.shrink},
-      {"slots", report.slots},
-      {"max_context", report.max_context},
-      {"prefill_policy", report.prefill_policy},
-      {"decode_policy", report.decode_policy},
-      {"order", report.order},
-      {"relearn", JsonOf(report.relearned)},
-      {"seed", report.seed},
-      {"step_seconds", report.cost.step_seconds},
-      {"row_seconds", report.cost.row_seconds},
-      {"virtual_seconds", report.virtual_seconds},
-      {"wall_seconds", report.wall_seconds}};
+      {"remaps", report.stats.remaps}};
+  json.update(JsonOfJob(report));
   // A file name may hold bytes that are not UTF-8.
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -85,8 +85,15 @@ struct RunReport {
 // An aligned table that ends in a newline.
 std::string FormatTable(const RunReport& report);
 
-// One object. Its keys are stable; `eager` counts the calls that launched no graph, warm-ups
-// included; `relearn` is null if buckets stayed. Ends in a newline.
+// One object, which ends in a newline. Its keys are stable; some of them:
+//
+//   eager             calls that launched no graph, warm-ups included
+//   graphs            buckets with a graph
+//   executables       that these graphs are launched by: one each, but for those of a family
+//   families          executables that are set to the sizes of calls
+//   exact_replays     replays at the sizes of their call; patched_nodes: what was set for them
+//   pad_computed_pct  elements that kernels computed for padding, in % of the real ones
+//   relearn           null if buckets stayed
 std::string FormatJson(const RunReport& report);
 
 }  // namespace coppice

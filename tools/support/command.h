@@ -28,7 +28,7 @@ namespace coppice {
 
 // The exit codes of a tool, for its help.
 inline constexpr const char* kExitCodes =
-    "Exit codes: 0 success; 1 what was checked is wrong: a step that differs from its reference,\n"
+    "Exit codes: 0 success; 1 a check failed: a step that differs from its reference,\n"
     "accesses that nothing orders, a plan above --capacity, memory that grows; 2 a wrong option "
     "or\n"
     "input file; 3 the device or its driver failed; 4 the output cannot be written; 5 a signal\n"

@@ -72,7 +72,7 @@ absl::Status CheckPairSums(const TrafficOptions& options,
   const double sum = 100 * histogram.mass() * cost_of(most);
   if (std::isfinite(sum) && (real == 0 || std::isfinite(sum / real))) return absl::OkStatus();
   return InvalidArgument(
-      "{}: padded, all {} calls of up to {}x{} may cost {}, and without padding {}; give {}",
+      "{}: all {} calls of up to {}x{} may cost {} with padding, and {} without; give {}",
       options.cost.empty() ? options.files[0] : options.cost, histogram.mass(), limit.a, limit.b,
       sum / 100, real,
       options.cost.empty() ? "smaller counts" : "costs that are smaller, or nearer to each other");
@@ -108,7 +108,7 @@ absl::Status SetCaps(const TuneLearnOptions& options, JointOptions& learn) {
   const std::vector<int64_t>& gap = options.max_gap;
   if (gap.empty() && ratio.empty()) return absl::OkStatus();
   if (ratio.empty())
-    return InvalidArgument("--max-gap is beside --max-ratio; give one, as --max-ratio 1.25");
+    return InvalidArgument("--max-gap needs --max-ratio; give one, such as --max-ratio 1.25");
   if (gap.size() > 2)
     return InvalidArgument("--max-gap has {} numbers for two columns; give one or two", gap.size());
   learn.cap_a.max_ratio = ratio.front();

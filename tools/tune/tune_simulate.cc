@@ -20,7 +20,7 @@
 #include "tools/support/text_file.h"
 #include "tools/support/text_table.h"
 #include "tools/tune/relearn_run.h"
-#include "tools/tune/trace_columns.h"
+#include "tools/tune/timed_requests.h"
 #include "tools/tune/tune.h"
 #include "tools/tune/tune_traffic.h"
 
@@ -29,7 +29,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int64_t kTokensMax = 10'000'000;
 constexpr size_t kPeriodsShown = 30;
 
 struct SimulateReport {
@@ -37,49 +36,6 @@ struct SimulateReport {
   std::optional<RelearnRun> relearn;
   int64_t start_buckets = 0;
 };
-
-// Requests in order of arrival; all at 0 where the file has no arrivals.
-absl::StatusOr<std::vector<TimedRequest>> ReadRequests(const std::string& path,
-                                                       const Console& console) {
-  Progress progress(console.err, /*enabled=*/true, "read " + path);
-  COPPICE_ASSIGN_OR_RETURN(
-      const TraceColumns columns,
-      ReadTraceColumns(path,
-                       {KnownColumn("input_tokens", ColumnKind::kSize),
-                        KnownColumn("output_tokens", ColumnKind::kSize),
-                        KnownColumn("arrival_seconds", ColumnKind::kTime, /*required=*/false)},
-                       [&](int64_t done, int64_t total) { progress.Update(done, total); }));
-  std::vector<TimedRequest> requests;
-  int64_t timed = 0;
-  for (size_t i = 0; i < columns.lines.size(); ++i) {
-    const double input = columns.values[0][i];
-    const double output = columns.values[1][i];
-    const double arrival = columns.values[2][i];
-    // A line of a log that tells of something else than a finished request.
-    if (std::isnan(input) || std::isnan(output)) continue;
-    if (input < 1 || output < 1 || input + output > static_cast<double>(kTokensMax))
-      return InvalidArgument(
-          "{}:{}: a request of {} and {} tokens; give each 1 at least, and {} "
-          "together at most",
-          path, columns.lines[i], input, output, kTokensMax);
-    if (!std::isnan(arrival)) ++timed;
-    if (timed != 0 && timed != static_cast<int64_t>(requests.size()) + 1)
-      return InvalidArgument(
-          "{}:{}: arrivals are given in some rows and not in others; give all "
-          "or none",
-          path, columns.lines[i]);
-    requests.push_back({.arrival_seconds = timed > 0 ? arrival : 0,
-                        .input_tokens = static_cast<int64_t>(input),
-                        .output_tokens = static_cast<int64_t>(output)});
-  }
-  if (requests.empty())
-    return InvalidArgument("{}: no row has input and output tokens; give requests", path);
-  std::stable_sort(requests.begin(), requests.end(),
-                   [](const TimedRequest& a, const TimedRequest& b) {
-                     return a.arrival_seconds < b.arrival_seconds;
-                   });
-  return requests;
-}
 
 bool OfDecodeSteps(const TuneSimulateOptions& options) {
   return options.column == "decode_rows";
@@ -162,8 +118,8 @@ absl::Status CheckTimes(const SimulatedSteps& steps) {
   if (!steps.steps.empty()) return absl::OkStatus();
   if (std::isinf(steps.capacity))
     return InvalidArgument(
-        "a step takes no time; give one above 0 of --overhead-us, --weights-us, --token-us and "
-        "--kv-ns");
+        "a step takes no time; set one of --overhead-us, --weights-us, --token-us and --kv-ns "
+        "above 0");
   return InvalidArgument(
       "at {} requests/s, steps and arrivals are too short or too long to add them up; give times "
       "and loads nearer to the defaults",
@@ -269,8 +225,8 @@ Json JsonOf(const TuneSimulateOptions& options, const SimulateReport& report) {
 }
 
 void PrintRelearning(const RelearnRun& run, int64_t period, std::FILE* out) {
-  Print(out, "\nrelearned: waste {:.2f} %, and {:.2f} % had the first buckets stayed\n",
-        run.waste_pct, run.waste_at_rest_pct);
+  Print(out, "\nrelearned: waste {:.2f} %; {:.2f} % with the first buckets\n", run.waste_pct,
+        run.waste_at_rest_pct);
   Print(out, "{} swaps recorded {} graphs, one at most {}\n", run.swaps.size(), run.recorded,
         run.recorded_most);
   if (run.beyond > 0) Print(out, "{} steps are above the limit and have no part\n", run.beyond);

@@ -64,7 +64,7 @@ absl::Status AddFile(const std::string& path,
       continue;
     }
     if (std::isnan(weight))
-      return InvalidArgument("{}:{}: the row has a {} and no {}; give it one", path,
+      return InvalidArgument("{}:{}: the row has a {} but no {}; give it one", path,
                              columns.lines[i], wanted[0].names[0], wanted[1].names[0]);
     counts.push_back({.size = static_cast<int64_t>(size), .count = weight});
   }
@@ -75,9 +75,9 @@ absl::Status AddFile(const std::string& path,
 
 absl::Status CheckTraffic(const TrafficOptions& options) {
   if (options.files.empty())
-    return InvalidArgument("there is no file of traffic; give one, as trace.csv");
+    return InvalidArgument("there is no file of traffic; give one, such as trace.csv");
   if (options.columns.empty())
-    return InvalidArgument("no column is named; give --column NAME, as --column input_tokens");
+    return InvalidArgument("no column is named; give --column NAME, such as --column input_tokens");
   if (options.columns.size() > 2)
     return InvalidArgument("{} columns are named; give one --column, or two for a joint policy",
                            options.columns.size());
@@ -146,7 +146,7 @@ absl::StatusOr<BucketCost> ReadCost(const std::string& path) {
     const CostRow& row = rows.back();
     const double before = costs.try_emplace(row.size, row.cost).first->second;
     if (before != row.cost)
-      return InvalidArgument("{}:{}: size {} costs {}, and {} in a row before; give it one cost",
+      return InvalidArgument("{}:{}: size {} costs {}, but {} in an earlier row; give it one cost",
                              path, columns.lines[i], row.size, row.cost, before);
     sum += row.cost;
   }
@@ -193,8 +193,9 @@ absl::StatusOr<JointCost> ReadJointCost(const TrafficOptions& options) {
     rows.push_back({.size = size, .cost = cost});
     const double before = costs.try_emplace({size.a, size.b}, cost).first->second;
     if (before != cost)
-      return InvalidArgument("{}:{}: size {}x{} costs {}, and {} in a row before; give it one cost",
-                             path, columns.lines[i], size.a, size.b, cost, before);
+      return InvalidArgument(
+          "{}:{}: size {}x{} costs {}, but {} in an earlier row; give it one cost", path,
+          columns.lines[i], size.a, size.b, cost, before);
     sum += cost;
   }
   if (!std::isfinite(sum))
@@ -217,7 +218,7 @@ absl::Status CheckSums(const TrafficOptions& options,
   const double sum = 100 * most;
   if (std::isfinite(sum) && (real == 0 || std::isfinite(sum / real))) return absl::OkStatus();
   return InvalidArgument(
-      "{}: padded, all calls may cost {}, and without padding {}; give {}",
+      "{}: all calls may cost {} with padding, and {} without; give {}",
       options.cost.empty() ? options.files[0] : options.cost, most, real,
       options.cost.empty() ? "smaller counts" : "costs that are smaller, or nearer to each other");
 }

@@ -36,7 +36,7 @@ std::string DotText(const std::string& text) {
 class GraphTree {
  public:
   explicit GraphTree(const TracedSession& session) : session_(session), trace_(session.trace) {
-    for (const TraceEvent& event : session.events)
+    for (const TracedEvent& event : session.events)
       Play(event);
   }
 
@@ -59,28 +59,32 @@ class GraphTree {
 
  private:
   // A call reads outputs before it is told itself.
-  void Play(const TraceEvent& event) {
-    if (event.kind == TraceEventKind::kEvict) evicted_[event.node] = true;
-    if (event.kind == TraceEventKind::kUse) {
+  void Play(const TracedEvent& event) {
+    if (const auto* const evict = event.As<EvictEvent>()) evicted_[evict->node] = true;
+    if (const auto* const use = event.As<UseEvent>()) {
       auto& [call, reads] = reads_[event.lane];
-      if (call != event.call) reads.clear();
-      call = event.call;
-      reads.push_back(event.other_call);
+      if (call != use->call) reads.clear();
+      call = use->call;
+      reads.push_back(use->other_call);
     }
-    if (event.kind != TraceEventKind::kCall || event.bucket < 0) return;
-    const CallPlace place = {event.node, event.node < 0 ? event.bucket : -1};
+    if (const auto* const call = event.As<CallEvent>(); call != nullptr && call->bucket >= 0)
+      PlayCall(event.lane, *call);
+  }
+
+  void PlayCall(int lane, const CallEvent& call) {
+    const CallPlace place = {call.node, call.node < 0 ? call.bucket.value : -1};
     ++calls_[place];
-    auto& [reader, reads] = reads_[event.lane];
-    if (reader == event.call) {
+    auto& [reader, reads] = reads_[lane];
+    if (reader == call.call) {
       std::ranges::sort(reads);
       const auto repeats = std::ranges::unique(reads);
       reads.erase(repeats.begin(), repeats.end());
       for (const int64_t read : reads) {
-        const auto parent = places_.find({event.lane, read});
+        const auto parent = places_.find({lane, read});
         if (parent != places_.end()) ++edges_[{parent->second, place}];
       }
     }
-    places_[{event.lane, event.call}] = place;
+    places_[{lane, call.call}] = place;
   }
 
   std::string IdOf(const CallPlace& place) const {

@@ -63,126 +63,66 @@ LineJson LineOf(const PoolTrace& trace, const TracedNode& node) {
           {"buffers", BuffersOf(node)}};
 }
 
-// Of the number of a node or a bucket, by its place.
-LineJson IdOf(const PoolTrace& trace, int node) {
-  return node < 0 ? LineJson() : LineJson(trace.nodes[static_cast<size_t>(node)].id);
-}
+// Writes an event's fields under their names, and what numbers stand for in their place.
+class FieldWriter {
+ public:
+  FieldWriter(const PoolTrace& trace, LineJson& line) : trace_(trace), line_(line) {}
 
-void AddBucket(const PoolTrace& trace, const TraceEvent& event, LineJson& line) {
-  const bool known = event.bucket >= 0;
-  line["bucket"] =
-      known ? LineJson(trace.buckets[static_cast<size_t>(event.bucket)].id) : LineJson();
-  line["label"] = known ? NameOfBucket(trace, event.bucket) : LabelOfProgram(trace, event.program);
-}
-
-void AddCall(const PoolTrace& trace, const TraceEvent& event, LineJson& line) {
-  line["call"] = event.call;
-  AddBucket(trace, event, line);
-  line["node"] = IdOf(trace, event.node);
-  line["path"] = NameOf(event.path);
-  line["reason"] = NameOf(event.reason);
-  line["real_elements"] = event.first;
-  line["padded_elements"] = event.second;
-  line["program"] = LabelOfProgram(trace, event.program);
-  line["extents"] =
-      std::vector<int32_t>(event.extents.begin(), event.extents.begin() + event.extent_count);
-  line["host_ns"] = event.host_ns < 0 ? LineJson() : LineJson(event.host_ns);
-  line["outputs"] = NameOf(event.outputs);
-}
-
-void AddFailure(const PoolTrace& trace, const TraceEvent& event, LineJson& line) {
-  const TracedFailure& failure = trace.failures[static_cast<size_t>(event.failure)];
-  AddBucket(trace, event, line);
-  line["driver_call"] = failure.driver_call;
-  line["code"] = failure.code;
-  line["message"] = failure.message;
-}
-
-// What a call reads where it lies.
-void AddUse(const TraceEvent& event, LineJson& line) {
-  line["call"] = event.call;
-  line["other_call"] = event.other_call;
-  line["input"] = event.input < 0 ? LineJson() : LineJson(event.input);
-  line["output"] = event.output < 0 ? LineJson() : LineJson(event.output);
-  line["offset_bytes"] = event.first;
-}
-
-void AddPolicy(const PoolTrace& trace, const TraceEvent& event, LineJson& line) {
-  const TracedProgram& program = trace.programs[static_cast<size_t>(event.program)];
-  line["program"] = LabelOf(program);
-  line["symbol"] = program.symbols[static_cast<size_t>(event.symbol)];
-  line["policy"] = LineJson::parse(trace.policies[static_cast<size_t>(event.policy)]);
-}
-
-void AddRequest(const TraceEvent& event, LineJson& line) {
-  line["request"] = event.request;
-  line["first_token_ns"] = event.first;
-  line["last_token_ns"] = event.second;
-  line["input_tokens"] = event.input;
-  line["output_tokens"] = event.output;
-}
-
-void AddBytes(const TraceEvent& event, LineJson& line) {
-  line["bytes"] = event.first;
-  line["total_bytes"] = event.second;
-}
-
-LineJson LineOf(const PoolTrace& trace, const TraceEvent& event) {
-  LineJson line = {{"event", NameOf(event.kind)}, {"time_ns", event.time_ns}, {"lane", event.lane}};
-  switch (event.kind) {
-    case TraceEventKind::kCall:
-      AddCall(trace, event, line);
-      break;
-    case TraceEventKind::kRecord:
-    case TraceEventKind::kEvict:
-      line["node"] = IdOf(trace, event.node);
-      break;
-    case TraceEventKind::kFail:
-      AddFailure(trace, event, line);
-      break;
-    case TraceEventKind::kBytes:
-      line["kind"] = NameOf(event.memory);
-      AddBytes(event, line);
-      break;
-    case TraceEventKind::kOutputs:
-      line["call"] = event.call;
-      line["node"] = IdOf(trace, event.node);
-      break;
-    case TraceEventKind::kUse:
-      AddUse(event, line);
-      break;
-    case TraceEventKind::kPart:
-      line["call"] = event.call;
-      line["output"] = event.first;
-      break;
-    case TraceEventKind::kRelease:
-      line["call"] = event.call;
-      break;
-    case TraceEventKind::kExpire:
-      line["call"] = event.call;
-      line["other_call"] = event.other_call;
-      break;
-    case TraceEventKind::kMark:
-      line["name"] = trace.marks[static_cast<size_t>(event.mark)];
-      break;
-    case TraceEventKind::kPolicy:
-      AddPolicy(trace, event, line);
-      break;
-    case TraceEventKind::kStatics:
-      line["program"] = LabelOfProgram(trace, event.program);
-      AddBytes(event, line);
-      break;
-    case TraceEventKind::kRequest:
-      AddRequest(event, line);
-      break;
-    case TraceEventKind::kDropped:
-      line["events"] = event.first;
-      break;
-    case TraceEventKind::kSuspend:
-    case TraceEventKind::kResume:
-    case TraceEventKind::kEnd:
-      break;
+  template <typename Field>
+  void operator()(const char* name, const Field& field, int64_t least) {
+    if constexpr (std::is_enum_v<Field>) {
+      line_[name] = NameOf(field);
+    } else if constexpr (std::is_integral_v<Field>) {
+      line_[name] = field < 0 && least < 0 ? LineJson() : LineJson(field);
+    } else {
+      Write(name, field);
+    }
   }
+
+ private:
+  void Write(const char* name, ProgramNumber program) {
+    program_ = program;
+    line_[name] = LabelOfProgram(trace_, program);
+  }
+  void Write(const char* name, BucketNumber bucket) {
+    const bool known = bucket >= 0;
+    line_[name] = known ? LineJson(trace_.buckets[static_cast<size_t>(bucket)].id) : LineJson();
+    line_["label"] = known ? NameOfBucket(trace_, bucket) : "-";
+  }
+  void Write(const char* name, NodeNumber node) {
+    line_[name] = node < 0 ? LineJson() : LineJson(trace_.nodes[static_cast<size_t>(node)].id);
+  }
+  void Write(const char* /*name*/, FailureNumber number) {
+    const TracedFailure& failure = trace_.failures[static_cast<size_t>(number)];
+    line_["driver_call"] = failure.driver_call;
+    line_["code"] = failure.code;
+    line_["message"] = failure.message;
+  }
+  void Write(const char* /*name*/, MarkNumber mark) {
+    line_["name"] = trace_.marks[static_cast<size_t>(mark)];
+  }
+  void Write(const char* name, SymbolNumber symbol) {
+    const TracedProgram& program = trace_.programs[static_cast<size_t>(program_)];
+    line_[name] = program.symbols[static_cast<size_t>(symbol)];
+  }
+  void Write(const char* name, PolicyNumber policy) {
+    line_[name] = LineJson::parse(trace_.policies[static_cast<size_t>(policy)]);
+  }
+  void Write(const char* name, const TraceExtents& extents) {
+    line_[name] = std::vector<int32_t>(extents.values().begin(), extents.values().end());
+  }
+
+  const PoolTrace& trace_;
+  LineJson& line_;
+  int program_ = -1;  // That was named.
+};
+
+LineJson LineOf(const PoolTrace& trace, const TracedEvent& event) {
+  LineJson line = {{"event", NameOf(event.what)}, {"time_ns", event.time_ns}, {"lane", event.lane}};
+  std::visit([&](const auto& what) { VisitFields(what, FieldWriter(trace, line)); }, event.what);
+  // A call that no bucket serves is called as its program is.
+  if (const auto* const call = event.As<CallEvent>(); call != nullptr && call->bucket < 0)
+    line["label"] = LabelOfProgram(trace, call->program);
   return line;
 }
 
@@ -198,7 +138,7 @@ ExitCode ProfJson(const ProfOptions& options, const Console& console) {
   PrintLine(OriginOf(*session), console.out);
   for (const TracedNode& node : session->trace.nodes)
     PrintLine(LineOf(session->trace, node), console.out);
-  for (const TraceEvent& event : session->events)
+  for (const TracedEvent& event : session->events)
     PrintLine(LineOf(session->trace, event), console.out);
   return kExitOk;
 }

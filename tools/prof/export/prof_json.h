@@ -11,7 +11,7 @@
 //   {"event":"call","time_ns":81000,"lane":0,"call":1,"bucket":3,"label":"decode/int8 8","node":5,
 //    "path":"record","reason":"new_bucket","real_elements":6,"padded_elements":8,...}
 //
-// Events are those of coppice/graphs/trace.h, in which a program is its label, a policy its
+// Events are those of coppice/graphs/trace_events.h, in which a program is its label, a policy its
 // document, a failure what it says; a bucket, node or output that an event has not is null. Units:
 // bytes, nanoseconds, elements, steps. Threads: one at a time per process.
 

@@ -36,37 +36,38 @@ class TimelineBuilder {
       timeline_.tracks.push_back(fmt::format("lane {}", lane));
   }
 
-  void Add(const TraceEvent& event, int source) {
+  void Add(const TracedEvent& event, int source) {
     source_ = source;
-    switch (event.kind) {
-      case TraceEventKind::kCall:
-        return PutCall(event);
-      case TraceEventKind::kRecord:
-        return PutRecord(event);
-      case TraceEventKind::kEvict:
-        return PutInstant(event, "evict " + NameOfNode(event.node));
-      case TraceEventKind::kFail:
-        return PutInstant(event, "recording fails: " + FailureOf(event).code);
-      case TraceEventKind::kBytes:
-        PutCounter(event, static_cast<int>(event.memory), event.first);
-        return PutCounter(event, kMemoryKindCount, event.second);
-      case TraceEventKind::kStatics:
-        return PutCounter(event, kMemoryKindCount + 1, event.second);
-      case TraceEventKind::kSuspend:
-      case TraceEventKind::kResume:
-      case TraceEventKind::kDropped:
-      case TraceEventKind::kEnd:
-        return PutInstant(event, NameOf(event.kind));
-      case TraceEventKind::kMark:
-        return PutInstant(event, trace_.marks[static_cast<size_t>(event.mark)]);
-      case TraceEventKind::kPolicy:
-        return PutInstant(
-            event, "policy " + NameOfPolicy(trace_.policies[static_cast<size_t>(event.policy)]));
-      case TraceEventKind::kRequest:
-        return PutRequest(event);
-      default:
-        return;
-    }
+    const auto put_instant = [&](const std::string& name) { PutInstant(event, name); };
+    std::visit(
+        Cases{[&](const CallEvent& call) { PutCall(event, call); },
+              [&](const RecordEvent& record) { PutRecord(event, record); },
+              [&](const EvictEvent& evict) { put_instant("evict " + NameOfNode(evict.node)); },
+              [&](const FailEvent& fail) {
+                put_instant("recording fails: " +
+                            trace_.failures[static_cast<size_t>(fail.failure)].code);
+              },
+              [&](const BytesEvent& bytes) {
+                PutCounter(event, static_cast<int>(bytes.kind), bytes.bytes);
+                PutCounter(event, kMemoryKindCount, bytes.total_bytes);
+              },
+              [&](const StaticsEvent& statics) {
+                PutCounter(event, kMemoryKindCount + 1, statics.total_bytes);
+              },
+              [&](const MarkEvent& mark) {
+                put_instant(trace_.marks[static_cast<size_t>(mark.mark)]);
+              },
+              [&](const PolicyEvent& policy) {
+                put_instant("policy " +
+                            NameOfPolicy(trace_.policies[static_cast<size_t>(policy.policy)]));
+              },
+              [&](const RequestEvent& request) { PutRequest(event, request); },
+              [&]<typename Event>(const Event& /*what*/) {
+                // What is of a lane and no instant: leases.
+                if constexpr (std::is_empty_v<Event> || std::same_as<Event, DroppedEvent>)
+                  put_instant(NameOf(event.what));
+              }},
+        event.what);
   }
 
   Timeline Finish() {
@@ -92,14 +93,11 @@ class TimelineBuilder {
   std::string NameOfNode(int node) const {
     return NameOfBucket(trace_, trace_.nodes[static_cast<size_t>(node)].bucket);
   }
-  const TracedFailure& FailureOf(const TraceEvent& event) const {
-    return trace_.failures[static_cast<size_t>(event.failure)];
-  }
 
   // "replay", "eager: over_largest_bucket".
-  static std::string NameOfCall(const TraceEvent& event) {
-    if (event.reason == Reason::kNone) return NameOf(event.path);
-    return fmt::format("{}: {}", NameOf(event.path), NameOf(event.reason));
+  static std::string NameOfCall(const CallEvent& call) {
+    if (call.reason == Reason::kNone) return NameOf(call.path);
+    return fmt::format("{}: {}", NameOf(call.path), NameOf(call.reason));
   }
 
   int Intern(const std::string& name) {
@@ -108,10 +106,10 @@ class TimelineBuilder {
     return found->second;
   }
 
-  void PutInstant(const TraceEvent& event, const std::string& name) {
+  void PutInstant(const TracedEvent& event, const std::string& name) {
     PutInstantOn(event.lane + 1, event, name);
   }
-  void PutInstantOn(int track, const TraceEvent& event, const std::string& name) {
+  void PutInstantOn(int track, const TracedEvent& event, const std::string& name) {
     timeline_.events.push_back({.kind = TimelineKind::kInstant,
                                 .track = track,
                                 .time_ns = event.time_ns,
@@ -128,38 +126,38 @@ class TimelineBuilder {
                                 .source = source_});
   }
 
-  void PutCall(const TraceEvent& event) {
-    const std::string name = NameOfCall(event);
-    if (event.host_ns < 0) return PutInstant(event, name);
+  void PutCall(const TracedEvent& event, const CallEvent& call) {
+    const std::string name = NameOfCall(call);
+    if (call.host_ns < 0) return PutInstant(event, name);
     Busy& busy = busy_[static_cast<size_t>(event.lane + 1)];
-    Span call = {std::max(busy.until, event.time_ns - event.host_ns), event.time_ns};
+    Span span = {std::max(busy.until, event.time_ns - call.host_ns), event.time_ns};
     for (const Span& recording : busy.recordings)
-      if (recording.begin < call.begin) call.begin = std::max(call.begin, recording.end);
-    PutSlice(event.lane + 1, call, name);
-    busy = {.until = call.end};
+      if (recording.begin < span.begin) span.begin = std::max(span.begin, recording.end);
+    PutSlice(event.lane + 1, span, name);
+    busy = {.until = span.end};
   }
 
-  void PutRecord(const TraceEvent& event) {
+  void PutRecord(const TracedEvent& event, const RecordEvent& record) {
     Busy& busy = busy_[static_cast<size_t>(event.lane + 1)];
-    const int64_t lasted = trace_.nodes[static_cast<size_t>(event.node)].record_ns;
+    const int64_t lasted = trace_.nodes[static_cast<size_t>(record.node)].record_ns;
     const Span recording = {std::max({busy.end(), event.time_ns - lasted, int64_t{0}}),
                             event.time_ns};
-    PutSlice(event.lane + 1, recording, "record " + NameOfNode(event.node));
+    PutSlice(event.lane + 1, recording, "record " + NameOfNode(record.node));
     busy.recordings.push_back(recording);
   }
 
   // In the first row that is free; requests come in the order of their ends.
-  void PutRequest(const TraceEvent& event) {
+  void PutRequest(const TracedEvent& event, const RequestEvent& request) {
     if (rows_.empty()) AddRow();
-    const Span request = {event.time_ns - event.second, event.time_ns};
+    const Span span = {event.time_ns - request.last_token_ns, event.time_ns};
     size_t row = 0;
-    while (row < rows_.size() && rows_[row] > request.begin)
+    while (row < rows_.size() && rows_[row] > span.begin)
       ++row;
     const int first = trace_.lanes + 1;
-    if (request.begin < 0 || row == kRequestRowsMax) return PutInstantOn(first, event, "request");
+    if (span.begin < 0 || row == kRequestRowsMax) return PutInstantOn(first, event, "request");
     if (row == rows_.size()) AddRow();
-    rows_[row] = request.end;
-    PutSlice(first + static_cast<int>(row), request, "request");
+    rows_[row] = span.end;
+    PutSlice(first + static_cast<int>(row), span, "request");
   }
 
   void AddRow() {
@@ -168,7 +166,7 @@ class TimelineBuilder {
                                                  : fmt::format("requests {}", rows_.size()));
   }
 
-  void PutCounter(const TraceEvent& event, int counter, int64_t value) {
+  void PutCounter(const TracedEvent& event, int counter, int64_t value) {
     timeline_.events.push_back({.kind = TimelineKind::kCounter,
                                 .track = counter,
                                 .time_ns = event.time_ns,
@@ -184,17 +182,37 @@ class TimelineBuilder {
   int source_ = -1;
 };
 
-void AddFactsOfCall(const PoolTrace& trace,
-                    const TraceEvent& call,
-                    std::vector<TimelineFact>& facts) {
+using Facts = std::vector<TimelineFact>;
+
+void AddFactsOfBucket(const PoolTrace& trace, int bucket, Facts& facts) {
+  if (bucket < 0) return;
+  facts.push_back({"bucket", trace.buckets[static_cast<size_t>(bucket)].id});
+  facts.push_back({"label", NameOfBucket(trace, bucket)});
+}
+
+void AddFactsOfNode(const PoolTrace& trace, int node, Facts& facts) {
+  const TracedNode& traced = trace.nodes[static_cast<size_t>(node)];
+  AddFactsOfBucket(trace, traced.bucket, facts);
+  facts.push_back({"node", traced.id});
+}
+
+void AddFactsOfCall(const PoolTrace& trace, const CallEvent& call, Facts& facts) {
+  facts.push_back({"call", call.call});
+  if (call.node >= 0) {
+    AddFactsOfNode(trace, call.node, facts);
+  } else if (call.bucket >= 0) {
+    AddFactsOfBucket(trace, call.bucket, facts);
+  } else {
+    facts.push_back({"label", LabelOfProgram(trace, call.program)});
+  }
   const bool timed = call.host_ns >= 0;
   if (timed) {
     facts.push_back({"program", LabelOfProgram(trace, call.program)});
     facts.push_back({"path", NameOf(call.path)});
   }
   if (timed || call.reason != Reason::kNone) facts.push_back({"reason", NameOf(call.reason)});
-  facts.push_back({"real_elements", call.first});
-  facts.push_back({"padded_elements", call.second});
+  facts.push_back({"real_elements", call.real_elements});
+  facts.push_back({"padded_elements", call.padded_elements});
   if (!timed) return;
   facts.push_back({"host_ns", call.host_ns});
   if (call.node < 0) return;
@@ -202,15 +220,38 @@ void AddFactsOfCall(const PoolTrace& trace,
   facts.push_back({"kernels", static_cast<int64_t>(node.kernels.size())});
 }
 
-void AddFactsOfRequest(const TraceEvent& request, std::vector<TimelineFact>& facts) {
+void AddFactsOfRecord(const PoolTrace& trace, const RecordEvent& record, Facts& facts) {
+  AddFactsOfNode(trace, record.node, facts);
+  const TracedNode& node = trace.nodes[static_cast<size_t>(record.node)];
+  facts.push_back({"record_ns", node.record_ns});
+  facts.push_back({"height_bytes", node.height});
+  facts.push_back({"reason", NameOf(node.reason)});
+}
+
+void AddFactsOfPolicy(const PoolTrace& trace, const PolicyEvent& policy, Facts& facts) {
+  const TracedProgram& program = trace.programs[static_cast<size_t>(policy.program)];
+  facts.push_back({"label", LabelOf(program)});
+  facts.push_back({"symbol", program.symbols[static_cast<size_t>(policy.symbol)]});
+  facts.push_back({"policy", trace.policies[static_cast<size_t>(policy.policy)]});
+}
+
+void AddFactsOfFailure(const PoolTrace& trace, const FailEvent& fail, Facts& facts) {
+  AddFactsOfBucket(trace, fail.bucket, facts);
+  const TracedFailure& failure = trace.failures[static_cast<size_t>(fail.failure)];
+  facts.push_back({"driver_call", failure.driver_call});
+  facts.push_back({"message", failure.message});
+}
+
+void AddFactsOfRequest(const RequestEvent& request, Facts& facts) {
   facts.push_back({"request", request.request});
-  facts.push_back({"ttft_ms", static_cast<double>(request.first) / kNsPerMs});
-  if (request.output > 1) {
-    facts.push_back({"tpot_ms", static_cast<double>(request.second - request.first) / kNsPerMs /
-                                    (request.output - 1)});
+  facts.push_back({"ttft_ms", static_cast<double>(request.first_token_ns) / kNsPerMs});
+  if (request.output_tokens > 1) {
+    facts.push_back(
+        {"tpot_ms", static_cast<double>(request.last_token_ns - request.first_token_ns) / kNsPerMs /
+                        (request.output_tokens - 1)});
   }
-  facts.push_back({"input_tokens", int64_t{request.input}});
-  facts.push_back({"output_tokens", int64_t{request.output}});
+  facts.push_back({"input_tokens", int64_t{request.input_tokens}});
+  facts.push_back({"output_tokens", int64_t{request.output_tokens}});
 }
 
 }  // namespace
@@ -233,39 +274,21 @@ Timeline TimelineOf(const TracedSession& session) {
 
 std::vector<TimelineFact> FactsOf(const TracedSession& session, const TimelineEvent& event) {
   const PoolTrace& trace = session.trace;
-  const TraceEvent& source = session.events[static_cast<size_t>(event.source)];
-  std::vector<TimelineFact> facts;
-  if (source.kind == TraceEventKind::kCall) facts.push_back({"call", source.call});
-  const int bucket =
-      source.node < 0 ? source.bucket : trace.nodes[static_cast<size_t>(source.node)].bucket;
-  if (bucket >= 0) {
-    facts.push_back({"bucket", trace.buckets[static_cast<size_t>(bucket)].id});
-    facts.push_back({"label", NameOfBucket(trace, bucket)});
-  } else if (source.program >= 0) {
-    facts.push_back({"label", LabelOfProgram(trace, source.program)});
-  }
-  if (source.node >= 0) {
-    const TracedNode& node = trace.nodes[static_cast<size_t>(source.node)];
-    facts.push_back({"node", node.id});
-    if (source.kind == TraceEventKind::kRecord) {
-      facts.push_back({"record_ns", node.record_ns});
-      facts.push_back({"height_bytes", node.height});
-      facts.push_back({"reason", NameOf(node.reason)});
-    }
-  }
-  if (source.kind == TraceEventKind::kCall) AddFactsOfCall(trace, source, facts);
-  if (source.kind == TraceEventKind::kRequest) AddFactsOfRequest(source, facts);
-  if (source.kind == TraceEventKind::kPolicy) {
-    const TracedProgram& program = trace.programs[static_cast<size_t>(source.program)];
-    facts.push_back({"symbol", program.symbols[static_cast<size_t>(source.symbol)]});
-    facts.push_back({"policy", trace.policies[static_cast<size_t>(source.policy)]});
-  }
-  if (source.kind == TraceEventKind::kDropped) facts.push_back({"events", source.first});
-  if (source.failure >= 0) {
-    const TracedFailure& failure = trace.failures[static_cast<size_t>(source.failure)];
-    facts.push_back({"driver_call", failure.driver_call});
-    facts.push_back({"message", failure.message});
-  }
+  Facts facts;
+  std::visit(Cases{[&](const CallEvent& call) { AddFactsOfCall(trace, call, facts); },
+                   [&](const RecordEvent& record) { AddFactsOfRecord(trace, record, facts); },
+                   [&](const EvictEvent& evict) { AddFactsOfNode(trace, evict.node, facts); },
+                   [&](const FailEvent& fail) { AddFactsOfFailure(trace, fail, facts); },
+                   [&](const PolicyEvent& policy) { AddFactsOfPolicy(trace, policy, facts); },
+                   [&](const StaticsEvent& statics) {
+                     facts.push_back({"label", LabelOfProgram(trace, statics.program)});
+                   },
+                   [&](const RequestEvent& request) { AddFactsOfRequest(request, facts); },
+                   [&](const DroppedEvent& dropped) {
+                     facts.push_back({"events", dropped.events});
+                   },
+                   [](const auto& /*other*/) {}},
+             session.events[static_cast<size_t>(event.source)].what);
   return facts;
 }
 

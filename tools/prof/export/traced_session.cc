@@ -37,16 +37,16 @@ nlohmann::ordered_json TotalsOf(const TraceSummary& summary) {
 absl::StatusOr<TracedSession> ReadTracedSession(const std::string& path) {
   TracedSession session;
   COPPICE_ASSIGN_OR_RETURN(session.trace,
-                           ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
+                           ReadPoolTrace(path, [&](const PoolTrace&, const TracedEvent& event) {
                              session.events.push_back(event);
                            }));
-  std::ranges::stable_sort(session.events, {}, &TraceEvent::time_ns);
+  std::ranges::stable_sort(session.events, {}, &TracedEvent::time_ns);
   return session;
 }
 
 TraceSummary SummaryOf(const TracedSession& session) {
   SummaryTally tally;
-  for (const TraceEvent& event : session.events)
+  for (const TracedEvent& event : session.events)
     tally.Add(event);
   return tally.Finish(session.trace);
 }

@@ -19,10 +19,10 @@ namespace coppice {
 
 struct TracedSession {
   PoolTrace trace;
-  std::vector<TraceEvent> events;  // In order of time, those of one time as in the file.
+  std::vector<TracedEvent> events;  // In order of time, those of one time as in the file.
 };
 
-// Errors: as ReadPoolTrace. Cost: 72 bytes of memory per event.
+// Errors: as ReadPoolTrace. Cost: 136 bytes of memory per event.
 absl::StatusOr<TracedSession> ReadTracedSession(const std::string& path);
 
 // What `coppice prof summary` says of the same trace.

@@ -105,8 +105,7 @@ class Findings {
           fmt::format("{} of {} staged elements are padding; bucket {} alone has {:.0f} % of them.",
                       Grouped(waste), Grouped(program.padded), facts_.NameOf(program.worst),
                       ShareOf(program.worst_waste, waste)),
-          "Learn its buckets from this traffic: coppice tune, a policy \"learn\" in Python, "
-          "or "
+          "Learn its buckets from this traffic: coppice tune, a policy \"learn\" in Python, or "
           "Session::Rebucket; or add a bucket below the one named.");
     }
   }
@@ -131,7 +130,7 @@ class Findings {
                       FormatBytes(drop.mapped_bytes), FormatBytes(drop.exec_bytes),
                       drop.served_by < 0 ? "without a graph"
                                          : "in bucket " + facts_.NameOf(drop.served_by)),
-          "Leave it out of the policy; coppice prof whatif TRACE --drop PROGRAM:BUCKET makes the "
+          "Leave it out of the policy; coppice prof whatif TRACE --drop PROGRAM:BUCKET repeats the "
           "same calls without it.");
     }
   }
@@ -144,7 +143,7 @@ class Findings {
     if (share < kCostly) return;
     Add(Level::kLow, "memory",
         fmt::format("Executable graphs take {}, {:.0f} % of the peak", FormatBytes(exec), share),
-        fmt::format("{} are there, and the driver keeps each; the size is an estimate.",
+        fmt::format("{} exist, and the driver keeps memory for each; the size is an estimate.",
                     Counted(GraphsLeft(), "graph")),
         "Fewer buckets mean fewer graphs: see how many of them replay less than they cost to "
         "record.");
@@ -186,8 +185,8 @@ class Findings {
         again > 0
             ? fmt::format("Recording those again took {:.1f} ms.",
                           static_cast<double>(again_ns) / 1e6)
-            : "They went for the bytes of others, with buckets that a policy no longer has, or as "
-              "the application asked.",
+            : "They were dropped to make room, because a policy no longer has their bucket, or "
+              "because the application asked for it.",
         again > 0 ? "Give the session a larger budget or more graphs per program, or drop the "
                     "buckets that take turns."
                   : "Nothing to do.");
@@ -195,12 +194,13 @@ class Findings {
 
   void AddFailures() {
     int64_t failed = 0;
-    for (const ReportMoment& moment : facts_.moments)
-      failed += moment.kind == TraceEventKind::kFail ? 1 : 0;
+    for (const TracedEvent& moment : facts_.moments)
+      failed += moment.As<FailEvent>() != nullptr ? 1 : 0;
     if (failed == 0) return;
-    Add(Level::kHigh, "why", fmt::format("{} came to nothing", Counted(failed, "recording")),
+    Add(Level::kHigh, "why", fmt::format("{} failed", Counted(failed, "recording")),
         "Calls of those buckets run without a graph; the driver call that failed is below.",
-        "Take what the capture does not allow out of the program, or move it before or behind it.");
+        "Remove what a capture does not allow from the program, or move it before or after the "
+        "program.");
   }
 
   void AddBudget() {

@@ -52,17 +52,17 @@ CauseKey CauseOf(const ReportCall& call) {
 Json FailuresOf(const ReportFacts& facts) {
   std::map<std::pair<int, int>, Cause> failed;  // By program and failure.
   for (size_t i = 0; i < facts.moments.size(); ++i) {
-    const ReportMoment& moment = facts.moments[i];
-    if (moment.kind != TraceEventKind::kFail) continue;
-    Cause& cause = failed[{moment.program, moment.failure}];
+    const auto* const fail = facts.moments[i].As<FailEvent>();
+    if (fail == nullptr) continue;
+    Cause& cause = failed[{facts.trace.ProgramOf(fail->bucket), fail->failure}];
     if (cause.count++ == 0) cause.first = i;
   }
   Json failures = Json::array();
   for (const auto& [key, cause] : Ranked(failed)) {
     const TracedFailure& failure = facts.trace.failures[static_cast<size_t>(key.second)];
-    const ReportMoment& first = facts.moments[cause.first];
+    const TracedEvent& first = facts.moments[cause.first];
     failures.push_back({{"program", LabelOfProgram(facts.trace, key.first)},
-                        {"bucket_name", facts.NameOf(first.bucket)},
+                        {"bucket_name", facts.NameOf(first.As<FailEvent>()->bucket)},
                         {"count", cause.count},
                         {"first_ns", first.time_ns},
                         {"driver_call", failure.driver_call},
@@ -174,9 +174,10 @@ Json TimelineOf(const ReportFacts& facts, const ReportLimits& limits, Json& left
     reason_names.push_back(NameOf(static_cast<Reason>(i)));
   // Recordings have a length: [lane, end, nanoseconds, bucket, node].
   Json recordings = Json::array();
-  for (const ReportMoment& moment : facts.moments) {
-    if (moment.kind != TraceEventKind::kRecord || recordings.size() >= limits.calls) continue;
-    const TracedNode& node = facts.trace.nodes[static_cast<size_t>(moment.node)];
+  for (const TracedEvent& moment : facts.moments) {
+    const auto* const record = moment.As<RecordEvent>();
+    if (record == nullptr || recordings.size() >= limits.calls) continue;
+    const TracedNode& node = facts.trace.nodes[static_cast<size_t>(record->node)];
     recordings.push_back({facts.trace.LaneOf(node), moment.time_ns, node.record_ns,
                           facts.trace.buckets[static_cast<size_t>(node.bucket)].id, node.id});
   }

@@ -165,7 +165,7 @@ class ChangeWords {
                                                                 : "medium";
     Add(level, "reasons",
         fmt::format("{:.2f} % of the calls replayed, {:.2f} % before", after, before),
-        names.empty() ? "No reason moved." : "Reasons that moved: " + Listed(names) + ".");
+        names.empty() ? "No reason changed." : "Reasons that changed: " + Listed(names) + ".");
   }
 
   void AddPadding() {

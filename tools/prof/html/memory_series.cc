@@ -50,31 +50,29 @@ std::vector<Books> Thin(const ReportFacts& facts, size_t stretches) {
   return kept;
 }
 
-std::string TextOf(const ReportFacts& facts, const ReportMoment& moment) {
-  const auto node = [&] {
-    const TracedNode& traced = facts.trace.nodes[static_cast<size_t>(moment.node)];
+std::string TextOf(const ReportFacts& facts, const TracedEvent& moment) {
+  const auto name_of = [&](int node) {
+    const TracedNode& traced = facts.trace.nodes[static_cast<size_t>(node)];
     return fmt::format("{}, node {}", facts.NameOf(traced.bucket), traced.id);
   };
-  switch (moment.kind) {
-    case TraceEventKind::kRecord:
-    case TraceEventKind::kEvict:
-      return node();
-    case TraceEventKind::kFail:
-      return fmt::format("{}: {}", facts.NameOf(moment.bucket),
-                         facts.trace.failures[static_cast<size_t>(moment.failure)].message);
-    case TraceEventKind::kMark:
-      return facts.trace.marks[static_cast<size_t>(moment.mark)];
-    case TraceEventKind::kDropped:
-      return fmt::format("{} events", moment.count);
-    default:
-      return {};
-  }
+  return std::visit(
+      Cases{
+          [&](const RecordEvent& record) { return name_of(record.node); },
+          [&](const EvictEvent& evict) { return name_of(evict.node); },
+          [&](const FailEvent& fail) {
+            return fmt::format("{}: {}", facts.NameOf(fail.bucket),
+                               facts.trace.failures[static_cast<size_t>(fail.failure)].message);
+          },
+          [&](const MarkEvent& mark) { return facts.trace.marks[static_cast<size_t>(mark.mark)]; },
+          [](const DroppedEvent& dropped) { return fmt::format("{} events", dropped.events); },
+          [](const auto& /*says no more*/) { return std::string(); }},
+      moment.what);
 }
 
 // What people put in comes before what repeats thousands of times.
 Json MomentsOf(const ReportFacts& facts, size_t most, Json& left_out) {
-  const auto rare = [](const ReportMoment& moment) {
-    return moment.kind != TraceEventKind::kRecord && moment.kind != TraceEventKind::kEvict;
+  const auto rare = [](const TracedEvent& moment) {
+    return moment.As<RecordEvent>() == nullptr && moment.As<EvictEvent>() == nullptr;
   };
   std::vector<size_t> first;
   std::vector<size_t> second;
@@ -88,8 +86,8 @@ Json MomentsOf(const ReportFacts& facts, size_t most, Json& left_out) {
   std::sort(chosen.begin(), chosen.end());
   Json moments = Json::array();
   for (const size_t i : chosen) {
-    const ReportMoment& moment = facts.moments[i];
-    moments.push_back({moment.time_ns, NameOf(moment.kind), TextOf(facts, moment)});
+    const TracedEvent& moment = facts.moments[i];
+    moments.push_back({moment.time_ns, NameOf(moment.what), TextOf(facts, moment)});
   }
   if (chosen.size() < facts.moments.size())
     left_out["moments"] = {{"shown", chosen.size()}, {"of", facts.moments.size()}};
@@ -100,9 +98,9 @@ Json MomentsOf(const ReportFacts& facts, size_t most, Json& left_out) {
 Json SuspensionsOf(const ReportFacts& facts) {
   Json spans = Json::array();
   int64_t since = -1;
-  for (const ReportMoment& moment : facts.moments) {
-    if (moment.kind == TraceEventKind::kSuspend && since < 0) since = moment.time_ns;
-    if (moment.kind != TraceEventKind::kResume || since < 0) continue;
+  for (const TracedEvent& moment : facts.moments) {
+    if (moment.As<SuspendEvent>() != nullptr && since < 0) since = moment.time_ns;
+    if (moment.As<ResumeEvent>() == nullptr || since < 0) continue;
     spans.push_back({since, moment.time_ns});
     since = -1;
   }

@@ -27,6 +27,8 @@ void AddFigures(const BucketFigures& part, BucketFigures& sum) {
   sum.real_elements = AddUpTo(sum.real_elements, part.real_elements);
   sum.padded_elements = AddUpTo(sum.padded_elements, part.padded_elements);
   sum.exec_bytes = AddUpTo(sum.exec_bytes, part.exec_bytes);
+  sum.exact_replays += part.exact_replays;
+  sum.executables += part.executables;
   sum.record_ns = AddUpTo(sum.record_ns, part.record_ns);
   sum.recorded += part.recorded;
   sum.evicted += part.evicted;
@@ -55,8 +57,10 @@ Json ProgramsOf(const ReportFacts& facts) {
                         {"real_elements", sums[i].real_elements},
                         {"padded_elements", sums[i].padded_elements},
                         {"padded_share_pct", sums[i].padded_share_pct()},
+                        {"exact_replays", sums[i].exact_replays},
                         {"graphs_recorded", sums[i].recorded},
-                        {"graphs_evicted", sums[i].evicted}});
+                        {"graphs_evicted", sums[i].evicted},
+                        {"executables", sums[i].executables}});
   }
   return programs;
 }
@@ -67,8 +71,8 @@ Json SummaryOf(const ReportFacts& facts) {
   for (const BucketFigures& bucket : facts.buckets)
     AddFigures(bucket, all);
   int64_t suspends = 0;
-  for (const ReportMoment& moment : facts.moments)
-    suspends += moment.kind == TraceEventKind::kSuspend ? 1 : 0;
+  for (const TracedEvent& moment : facts.moments)
+    suspends += moment.As<SuspendEvent>() != nullptr ? 1 : 0;
   int64_t total_peak = 0;
   int64_t total_service_end = 0;
   for (const ReportBytes& bytes : facts.bytes) {
@@ -86,6 +90,8 @@ Json SummaryOf(const ReportFacts& facts) {
           {"buckets", facts.trace.buckets.size()},
           {"graphs_recorded", all.recorded},
           {"graphs_evicted", all.evicted},
+          {"executables", all.executables},
+          {"exact_replays", all.exact_replays},
           {"exec_bytes_estimate", all.exec_bytes},
           {"record_ns", all.record_ns},
           {"suspends", suspends}};

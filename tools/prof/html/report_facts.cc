@@ -12,62 +12,10 @@ namespace {
 
 class FactReader {
  public:
-  void Add(const TraceEvent& event) {
+  void Add(const TracedEvent& event) {
     tally_.Add(event);
-    switch (event.kind) {
-      case TraceEventKind::kCall:
-        facts_.calls.push_back({.time_ns = event.time_ns,
-                                .call = event.call,
-                                .real_elements = event.first,
-                                .padded_elements = event.second,
-                                .program = event.program,
-                                .bucket = event.bucket,
-                                .node = event.node,
-                                .host_ns = event.host_ns,
-                                .lane = event.lane,
-                                .path = event.path,
-                                .reason = event.reason});
-        for (int i = 0; i < event.extent_count; ++i)
-          if (const int64_t size = event.extents[static_cast<size_t>(i)]; size > 0)
-            facts_.sizes[{event.program, i}].Add(size);
-        return;
-      case TraceEventKind::kBytes:
-        facts_.bytes.push_back({.time_ns = event.time_ns,
-                                .bytes = event.first,
-                                .total = event.second,
-                                .kind = event.memory});
-        return;
-      case TraceEventKind::kStatics:
-        facts_.statics.push_back({.time_ns = event.time_ns, .bytes = event.second});
-        return;
-      case TraceEventKind::kUse:
-        facts_.reads.push_back({.lane = event.lane, .call = event.call, .maker = event.other_call});
-        return;
-      case TraceEventKind::kOutputs:
-        open_[{event.lane, event.call}] = facts_.leases.size();
-        facts_.leases.push_back(
-            {.from_ns = event.time_ns, .call = event.call, .lane = event.lane, .node = event.node});
-        return;
-      case TraceEventKind::kRelease:
-        Close(event);
-        return;
-      case TraceEventKind::kRequest:
-        facts_.requests.push_back({.time_ns = event.time_ns,
-                                   .id = event.request,
-                                   .first_token_ns = event.first,
-                                   .last_token_ns = event.second,
-                                   .input_tokens = event.input,
-                                   .output_tokens = event.output});
-        return;
-      case TraceEventKind::kPolicy:
-        return facts_.policies.Add(event);
-      case TraceEventKind::kPart:
-      case TraceEventKind::kExpire:
-      case TraceEventKind::kEnd:
-        return;
-      default:
-        AddMoment(event);
-    }
+    facts_.policies.Add(event);
+    std::visit([&](const auto& what) { Add(event, what); }, event.what);
   }
 
   ReportFacts Finish(PoolTrace trace) {
@@ -95,24 +43,60 @@ class FactReader {
       std::stable_sort(facts.begin(), facts.end(), earlier);
   }
 
-  void AddMoment(const TraceEvent& event) {
-    facts_.moments.push_back({.time_ns = event.time_ns,
-                              .line = event.line,
-                              .count = event.first,
-                              .kind = event.kind,
-                              .lane = event.lane,
-                              .node = event.node,
-                              .bucket = event.bucket,
-                              .program = event.program,
-                              .failure = event.failure,
-                              .mark = event.mark});
+  void Add(const TracedEvent& event, const CallEvent& call) {
+    facts_.calls.push_back({.time_ns = event.time_ns,
+                            .call = call.call,
+                            .real_elements = call.real_elements,
+                            .padded_elements = call.padded_elements,
+                            .program = call.program,
+                            .bucket = call.bucket,
+                            .node = call.node,
+                            .host_ns = call.host_ns,
+                            .lane = event.lane,
+                            .path = call.path,
+                            .reason = call.reason});
+    for (size_t i = 0; i < call.extents.size(); ++i)
+      if (const int64_t size = call.extents[i]; size > 0)
+        facts_.sizes[{call.program, static_cast<int>(i)}].Add(size);
   }
-
-  void Close(const TraceEvent& event) {
-    const auto open = open_.find({event.lane, event.call});
+  void Add(const TracedEvent& event, const BytesEvent& bytes) {
+    facts_.bytes.push_back({.time_ns = event.time_ns,
+                            .bytes = bytes.bytes,
+                            .total = bytes.total_bytes,
+                            .kind = bytes.kind});
+  }
+  void Add(const TracedEvent& event, const StaticsEvent& statics) {
+    facts_.statics.push_back({.time_ns = event.time_ns, .bytes = statics.total_bytes});
+  }
+  void Add(const TracedEvent& event, const UseEvent& use) {
+    facts_.reads.push_back({.lane = event.lane, .call = use.call, .maker = use.other_call});
+  }
+  void Add(const TracedEvent& event, const OutputsEvent& outputs) {
+    open_[{event.lane, outputs.call}] = facts_.leases.size();
+    facts_.leases.push_back(
+        {.from_ns = event.time_ns, .call = outputs.call, .lane = event.lane, .node = outputs.node});
+  }
+  void Add(const TracedEvent& event, const ReleaseEvent& release) {
+    const auto open = open_.find({event.lane, release.call});
     if (open == open_.end()) return;  // Its beginning was dropped.
     facts_.leases[open->second].until_ns = event.time_ns;
     open_.erase(open);
+  }
+  void Add(const TracedEvent& event, const RequestEvent& request) {
+    facts_.requests.push_back({.time_ns = event.time_ns,
+                               .id = request.request,
+                               .first_token_ns = request.first_token_ns,
+                               .last_token_ns = request.last_token_ns,
+                               .input_tokens = request.input_tokens,
+                               .output_tokens = request.output_tokens});
+  }
+  void Add(const TracedEvent& /*event*/, const PolicyEvent& /*kept by policies*/) {}
+  void Add(const TracedEvent& /*event*/, const PartEvent& /*part*/) {}
+  void Add(const TracedEvent& /*event*/, const ExpireEvent& /*expire*/) {}
+  void Add(const TracedEvent& /*event*/, const EndEvent& /*end*/) {}
+  template <typename Moment>
+  void Add(const TracedEvent& event, const Moment& /*moment*/) {
+    facts_.moments.push_back(event);
   }
 
   void FindHighest() {
@@ -136,7 +120,7 @@ absl::StatusOr<ReportFacts> ReadReportFacts(const std::string& path) {
   FactReader reader;
   COPPICE_ASSIGN_OR_RETURN(
       PoolTrace trace,
-      ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) { reader.Add(event); }));
+      ReadPoolTrace(path, [&](const PoolTrace&, const TracedEvent& event) { reader.Add(event); }));
   return reader.Finish(std::move(trace));
 }
 

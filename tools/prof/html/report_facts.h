@@ -61,20 +61,6 @@ struct ReportStatics {
   int64_t bytes = 0;
 };
 
-// What happened beside calls: record, evict, fail, suspend, resume, mark and dropped.
-struct ReportMoment {
-  int64_t time_ns = 0;
-  int64_t line = 0;
-  int64_t count = 0;  // Of dropped events.
-  TraceEventKind kind = TraceEventKind::kEnd;
-  int lane = -1;
-  int node = -1;
-  int bucket = -1;
-  int program = -1;
-  int failure = -1;
-  int mark = -1;
-};
-
 // A call of a lane read what another had made.
 struct ReportUse {
   int lane = 0;
@@ -100,7 +86,8 @@ struct ReportFacts {
   std::vector<ReportCall> calls;   // All of these in the order of time, equal times in that of
   std::vector<ReportBytes> bytes;  // the file.
   std::vector<ReportStatics> statics;
-  std::vector<ReportMoment> moments;
+  std::vector<TracedEvent> moments;  // Beside calls: record, evict, fail, suspend, resume, mark and
+                                     // dropped.
   std::vector<ReportRequest> requests;
   std::vector<ReportLease> leases;
   std::vector<ReportUse> reads;  // In the order of the file.

@@ -62,12 +62,12 @@ class WatchedTrace {
   WatchedTrace(const std::string& name, FileTail tail)
       : tail_(std::move(tail)),
         on_event_(
-            [this](const PoolTrace& trace, const TraceEvent& event) { state_.Add(trace, event); }),
+            [this](const PoolTrace& trace, const TracedEvent& event) { state_.Add(trace, event); }),
         stream_(name, on_event_) {}
 
   FileTail tail_;
   WatchState state_;
-  const std::function<void(const PoolTrace&, const TraceEvent&)> on_event_;
+  const std::function<void(const PoolTrace&, const TracedEvent&)> on_event_;
   TraceStream stream_;
 };
 

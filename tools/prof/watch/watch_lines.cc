@@ -97,7 +97,7 @@ class WatchLines {
                           Counted(session_.lanes, "lane"), Counted(session_.events, "event")),
               style);
     if (session_.state == WatchedState::kGone)
-      Wrapped("the trace has no end, and nobody writes it: the process ended badly", 2,
+      Wrapped("the trace has no end, and no process writes it: the session ended badly", 2,
               TextStyle::kBad);
     if (session_.dropped > 0)
       Wrapped(fmt::format("{} events were dropped because a ring was full, so counts are too low; "
@@ -126,7 +126,7 @@ class WatchLines {
         Line("padding").AddRight(fmt::format("{:.1f} %", calls.padded_share_pct()), kFigureColumns);
     if (session_.seconds.has_value() && session_.padded_lately > 0)
       padding.Add(fmt::format(
-          " of what is staged, {:.1f} % of late",
+          " of what is staged, {:.1f} % lately",
           Percent(session_.padded_lately - session_.real_lately, session_.padded_lately)));
   }
 
@@ -206,7 +206,7 @@ class WatchLines {
     const int64_t figures = 2 * kFigureColumns + (wide ? 20 : 0);
     const int64_t name = std::clamp<int64_t>(columns_ - figures - 2, 8, 60);
     StyledLine& head = lines_.emplace_back("buckets", TextStyle::kTitle);
-    head.AddLeft(", busiest of late", name + 2 - head.columns(), TextStyle::kQuiet)
+    head.AddLeft(", busiest lately", name + 2 - head.columns(), TextStyle::kQuiet)
         .AddRight("calls", kFigureColumns, TextStyle::kQuiet)
         .AddRight(session_.seconds.has_value() ? "rate" : "", kFigureColumns, TextStyle::kQuiet);
     if (wide)
@@ -224,10 +224,10 @@ class WatchLines {
 
   void Graphs() {
     const BucketFigures& calls = session_.sums.calls;
-    const std::string text =
-        fmt::format("{} of {} recorded, {} evicted, in {} buckets; executables of {}, an estimate",
-                    calls.recorded - calls.evicted, calls.recorded, calls.evicted,
-                    session_.bucket_count, FormatBytes(calls.exec_bytes));
+    const std::string text = fmt::format(
+        "{} of {} recorded, {} evicted, in {} buckets; executables take {}, an estimate",
+        calls.recorded - calls.evicted, calls.recorded, calls.evicted, session_.bucket_count,
+        FormatBytes(calls.exec_bytes));
     Paragraph("graphs", text);
     if (session_.sums.suspends > 0)
       Paragraph("suspended", session_.sums.suspends == 1

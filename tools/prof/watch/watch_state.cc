@@ -27,35 +27,30 @@ const char* NameOf(WatchedState state) {
   return kNames[static_cast<size_t>(state)];
 }
 
-void WatchState::Add(const PoolTrace& trace, const TraceEvent& event) {
+void WatchState::Add(const PoolTrace& trace, const TracedEvent& event) {
   tally_.Add(event);
-  switch (event.kind) {
-    case TraceEventKind::kCall: {
-      if (event.host_ns >= 0) host_[static_cast<size_t>(event.path)].Add(event.host_ns);
-      if (event.bucket < 0) break;
-      const auto bucket = static_cast<size_t>(event.bucket);
-      if (bucket >= bucket_last_ns_.size()) bucket_last_ns_.resize(trace.buckets.size());
-      bucket_last_ns_[bucket] = std::max(bucket_last_ns_[bucket], event.time_ns);
-      break;
-    }
-    case TraceEventKind::kSuspend:
-      suspended_ = true;
-      break;
-    case TraceEventKind::kResume:
-      suspended_ = false;
-      break;
-    case TraceEventKind::kRequest:
-      first_token_.Add(event.first);
-      if (event.output > 1 && event.second >= event.first)
-        further_token_.Add((event.second - event.first) / (event.output - 1));
-      break;
-    case TraceEventKind::kMark:
-      marks_.push_front({trace.marks[static_cast<size_t>(event.mark)], event.time_ns});
-      if (marks_.size() > kMarksKept) marks_.pop_back();
-      break;
-    default:
-      break;
-  }
+  std::visit(
+      Cases{[&](const CallEvent& call) {
+              if (call.host_ns >= 0) host_[static_cast<size_t>(call.path)].Add(call.host_ns);
+              if (call.bucket < 0) return;
+              const auto bucket = static_cast<size_t>(call.bucket);
+              if (bucket >= bucket_last_ns_.size()) bucket_last_ns_.resize(trace.buckets.size());
+              bucket_last_ns_[bucket] = std::max(bucket_last_ns_[bucket], event.time_ns);
+            },
+            [&](const SuspendEvent& /*empty*/) { suspended_ = true; },
+            [&](const ResumeEvent& /*empty*/) { suspended_ = false; },
+            [&](const RequestEvent& request) {
+              first_token_.Add(request.first_token_ns);
+              const int64_t further_ns = request.last_token_ns - request.first_token_ns;
+              if (request.output_tokens > 1 && further_ns >= 0)
+                further_token_.Add(further_ns / (request.output_tokens - 1));
+            },
+            [&](const MarkEvent& mark) {
+              marks_.push_front({trace.marks[static_cast<size_t>(mark.mark)], event.time_ns});
+              if (marks_.size() > kMarksKept) marks_.pop_back();
+            },
+            [](const auto& /*other*/) {}},
+      event.what);
 }
 
 void WatchState::CountLately(const PoolTrace& trace, WatchedSession& session) {

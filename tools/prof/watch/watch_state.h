@@ -94,7 +94,7 @@ struct WatchedSession {
 class WatchState {
  public:
   // `trace` defines what the event names.
-  void Add(const PoolTrace& trace, const TraceEvent& event);
+  void Add(const PoolTrace& trace, const TracedEvent& event);
 
   // What there is by now; the next look counts from here. `seconds` since the look before.
   // Cost: O(buckets + nodes).

@@ -8,45 +8,34 @@
 namespace coppice {
 namespace {
 
-constexpr size_t kDimSymbols = static_cast<size_t>(kSymbolsMax) + kExtentsMax + kRaggedMax;
-
-int64_t SizeOfDim(const Dim& dim, std::span<const int64_t> sizes) {
-  if (dim.symbol < 0) return dim.size;
-  const auto symbol = static_cast<size_t>(dim.symbol);
-  return symbol < sizes.size() ? sizes[symbol] : 0;
-}
-
 Tensor MakeTensor(DType dtype,
                   const Dims& dims,
                   const Dims& strides,
-                  std::span<const int64_t> sizes,
+                  const DimSizes& sizes,
                   DeviceAddress address) {
   std::array<int64_t, kRankMax> extents{};
   for (size_t axis = 0; axis < dims.size(); ++axis)
-    extents[axis] = SizeOfDim(dims[axis], sizes);
+    extents[axis] = sizes.Of(dims[axis]);
   Tensor tensor = Tensor::Dense(address, dtype, std::span(extents).first(dims.size()));
   for (size_t axis = 0; axis < strides.size(); ++axis)
-    tensor.strides[axis] = SizeOfDim(strides[axis], sizes);
+    tensor.strides[axis] = sizes.Of(strides[axis]);
   return tensor;
 }
 
-// The extents of symbols, expressions and packed rows, by Dim::symbol.
-std::vector<int64_t> DimSizes(const ProgramSpec& spec,
-                              const std::vector<Expression>& expressions,
-                              std::span<const int64_t> extents,
-                              std::span<const int64_t> scalars) {
-  std::vector<int64_t> sizes(kDimSymbols);
-  std::ranges::copy(extents, sizes.begin());
-  std::vector<int64_t> values(extents.begin(), extents.end());
-  values.resize(spec.symbols.size());
+DimSizes SizesOf(const ProgramSpec& spec,
+                 const std::vector<Expression>& expressions,
+                 std::span<const int64_t> extents,
+                 std::span<const int64_t> scalars) {
+  DimSizes sizes{.symbols = {extents.begin(), extents.end()}, .extents = {}, .ragged = {}};
+  sizes.symbols.resize(spec.symbols.size());
+  std::vector<int64_t> values = sizes.symbols;
   values.insert(values.end(), scalars.begin(), scalars.end());
-  for (size_t i = 0; i < expressions.size(); ++i) {
-    const Computed computed = expressions[i].Evaluate(values);
-    sizes[static_cast<size_t>(kSymbolsMax) + i] = computed.ok() ? computed.value : 0;
+  for (const Expression& expression : expressions) {
+    const Computed computed = expression.Evaluate(values);
+    sizes.extents.push_back(computed.ok() ? computed.value : 0);
   }
-  for (size_t i = 0; i < spec.ragged.size(); ++i)
-    sizes[static_cast<size_t>(kSymbolsMax) + kExtentsMax + i] =
-        sizes[static_cast<size_t>(spec.ragged[i].total)];
+  for (const RaggedSpec& sequences : spec.ragged)
+    sizes.ragged.push_back(sizes.symbols[static_cast<size_t>(sequences.total)]);
   return sizes;
 }
 
@@ -81,9 +70,9 @@ CallArguments ArgumentsOf(const ProgramSpec& spec,
   const std::vector<int64_t> wide(extents.begin(), extents.end());
   CallArguments arguments{
       .inputs = {}, .targets = {}, .scalars = ScalarsOf(spec, wide, of_key), .given = {}};
-  const std::vector<int64_t> sizes = DimSizes(spec, expressions, wide, arguments.scalars);
+  const DimSizes sizes = SizesOf(spec, expressions, wide, arguments.scalars);
   for (size_t i = 0; i < spec.symbols.size(); ++i)
-    if (spec.symbols[i].given) arguments.given.push_back(sizes[i]);
+    if (spec.symbols[i].given) arguments.given.push_back(sizes.symbols[i]);
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     if (spec.inputs[i].role != InputRole::kCopy) continue;
     Tensor tensor = DenseLike(TensorOf(spec.inputs[i], sizes, addresses[i]));
@@ -96,11 +85,11 @@ CallArguments ArgumentsOf(const ProgramSpec& spec,
   return arguments;
 }
 
-Tensor TensorOf(const InputSpec& spec, std::span<const int64_t> sizes, DeviceAddress address) {
+Tensor TensorOf(const InputSpec& spec, const DimSizes& sizes, DeviceAddress address) {
   return MakeTensor(spec.dtype, spec.dims, spec.strides, sizes, address);
 }
 
-Tensor TensorOf(const OutputSpec& spec, std::span<const int64_t> sizes, DeviceAddress address) {
+Tensor TensorOf(const OutputSpec& spec, const DimSizes& sizes, DeviceAddress address) {
   return MakeTensor(spec.dtype, spec.dims, spec.strides, sizes, address);
 }
 

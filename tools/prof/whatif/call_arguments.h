@@ -41,9 +41,25 @@ CallArguments ArgumentsOf(const ProgramSpec& spec,
                           std::span<const int64_t> of_key,
                           std::span<const DeviceAddress> addresses);
 
-// The tensor of an input or output, with the strides of its spec; sizes by Dim::symbol.
-Tensor TensorOf(const InputSpec& spec, std::span<const int64_t> sizes, DeviceAddress address);
-Tensor TensorOf(const OutputSpec& spec, std::span<const int64_t> sizes, DeviceAddress address);
+// Sizes of a call by kind: extents of symbols, values of expressions, rows of packed sequences.
+struct DimSizes {
+  std::vector<int64_t> symbols;
+  std::vector<int64_t> extents;
+  std::vector<int64_t> ragged;
+
+  int64_t Of(const Dim& dim) const {
+    if (dim.is_fixed()) return dim.size;
+    const std::vector<int64_t>& sizes = dim.kind == Dim::Kind::kSymbol   ? symbols
+                                        : dim.kind == Dim::Kind::kExtent ? extents
+                                                                         : ragged;
+    const auto index = static_cast<size_t>(dim.index);
+    return index < sizes.size() ? sizes[index] : 0;
+  }
+};
+
+// The tensor of an input or output, with the strides of its spec.
+Tensor TensorOf(const InputSpec& spec, const DimSizes& sizes, DeviceAddress address);
+Tensor TensorOf(const OutputSpec& spec, const DimSizes& sizes, DeviceAddress address);
 
 // The same sizes, row-major.
 Tensor DenseLike(const Tensor& tensor);

@@ -249,8 +249,8 @@ absl::Status Changer::DropBucket(const std::string& text,
     if (MayHavePolicy(spec, symbol)) padded.push_back(symbol);
   if (padded.size() != 1)
     return InvalidArgument(
-        "--drop {}: {} sizes of program '{}' are padded, each by itself, so that no bucket is one "
-        "of a policy; drop a bucket of one of them by --drop PROGRAM.SYMBOL:BUCKET",
+        "--drop {}: {} sizes of program '{}' are padded separately, so no bucket belongs to one "
+        "policy; drop a bucket of one of them with --drop PROGRAM.SYMBOL:BUCKET",
         Printable(text), padded.empty() ? "no" : fmt::format("{}", padded.size()),
         LabelOf(trace_.programs[static_cast<size_t>(program)]));
   return Named(text, DropFrom(program, padded[0], extents[static_cast<size_t>(padded[0])]));
@@ -374,7 +374,7 @@ absl::StatusOr<ChangedMaking> ApplyChanges(const TracedCalls& traced,
     COPPICE_RETURN_IF_ERROR(changer.SetPolicies(policy));
   for (const std::string& drop : changes.drops) {
     if (std::ranges::count(changes.drops, drop) > 1)
-      return InvalidArgument("--drop {}: it is there twice; give each bucket once", drop);
+      return InvalidArgument("--drop {}: it is given twice; give each bucket once", drop);
     COPPICE_RETURN_IF_ERROR(changer.Drop(drop));
   }
   if (changes.budget_bytes > 0) made.options.memory.budget_bytes = changes.budget_bytes;

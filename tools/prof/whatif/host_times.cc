@@ -41,7 +41,7 @@ HostTimes::HostTimes(const TracedCalls& traced, const std::vector<ProgramSpec>& 
   std::map<std::pair<int, RunKind>, std::map<std::vector<int64_t>, std::vector<int64_t>>> measured;
   for (const TracedCall& call : traced.calls) {
     if (call.host_ns < 0) continue;
-    const auto extents = std::span(call.extents).first(static_cast<size_t>(call.extent_count));
+    const auto extents = call.extents.values();
     measured[{call.program, call.path}][PaddedBy(specs[static_cast<size_t>(call.program)], extents)]
         .push_back(call.host_ns);
   }

@@ -150,7 +150,8 @@ absl::StatusOr<std::vector<std::optional<PaddingPolicy>>> RepeatedSession::Polic
       COPPICE_ASSIGN_OR_RETURN(ahead, PolicyAhead(program, symbol, warmed, place));
     }
     if (!changed && !ahead) continue;
-    COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy now, session_->GetPolicy(registered, symbol));
+    COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy now,
+                             session_->policies().GetPolicy(registered, symbol));
     if (changed) policies[i] = ahead ? *ahead : now;
     if (!ahead) continue;
     std::vector<int64_t> both = now.buckets();
@@ -158,7 +159,7 @@ absl::StatusOr<std::vector<std::optional<PaddingPolicy>>> RepeatedSession::Polic
     both.insert(both.end(), more.begin(), more.end());
     COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
                              PaddingPolicy::List(both, std::ranges::max(both)));
-    COPPICE_RETURN_IF_ERROR(session_->SetPolicy(registered, symbol, std::move(policy)));
+    COPPICE_RETURN_IF_ERROR(session_->policies().SetPolicy(registered, symbol, std::move(policy)));
   }
   return policies;
 }
@@ -225,7 +226,7 @@ absl::Status RepeatedSession::Warm(size_t place) {
   const std::vector<int64_t> scalars = ScalarsOf(spec, {}, first.scalars);
   const int lanes = changes_.lanes > 0 ? static_cast<int>(changes_.lanes) : 1;
   for (int i = 0; i < lanes; ++i) {
-    const absl::Status done = session_->Warm(
+    const absl::Status done = session_->warming().Warm(
         *registered.program, registered.binding, buckets, scalars,
         {.scratch = registered.scratch, .lane = changes_.lanes > 0 ? i : first.lane});
     // What finds no room is recorded by calls, or runs without a graph.

@@ -88,10 +88,12 @@ absl::Status RepeatedSession::Take(const TracedStep& step, size_t place) {
   const auto index = static_cast<size_t>(step.what);
   switch (step.kind) {
     case TracedStep::Kind::kCall:
-      COPPICE_RETURN_IF_ERROR(Idle(step.time_ns, traced_.calls[index]));
+      COPPICE_RETURN_IF_ERROR(Idle(step));
       last_call_ns_ = step.time_ns;
       return MakeCall(step.what);
     case TracedStep::Kind::kDrop:
+      if (RanWithoutGraph(ran_[index].kind))
+        surely_dropped_before_ = std::max(surely_dropped_before_, step.value);
       held_[index].reset();
       return absl::OkStatus();
     case TracedStep::Kind::kPart:
@@ -103,7 +105,7 @@ absl::Status RepeatedSession::Take(const TracedStep& step, size_t place) {
       const auto symbol = static_cast<int>(step.value);
       if (making_.new_policies.contains({step.what, symbol})) return absl::OkStatus();
       COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, ChangedPolicy(step.what, symbol, step.more));
-      return session_->SetPolicy(*programs_[index].program, symbol, std::move(policy));
+      return session_->policies().SetPolicy(*programs_[index].program, symbol, std::move(policy));
     }
     case TracedStep::Kind::kSuspend:
       suspended_at_ns_ = step.time_ns;
@@ -134,11 +136,13 @@ absl::Status RepeatedSession::Resume(int64_t suspended_ns) {
 }
 
 // Between two calls: what was suspended anyway is left alone.
-absl::Status RepeatedSession::Idle(int64_t time_ns, const TracedCall& call) {
+absl::Status RepeatedSession::Idle(const TracedStep& step) {
+  const TracedCall& call = traced_.calls[static_cast<size_t>(step.what)];
   if (changes_.suspend_idle_ns <= 0 || last_call_ns_ < 0 || suspended_at_ns_ >= 0)
     return absl::OkStatus();
-  const int64_t idle_ns = time_ns - std::max<int64_t>(call.host_ns, 0) - last_call_ns_;
+  const int64_t idle_ns = step.time_ns - std::max<int64_t>(call.host_ns, 0) - last_call_ns_;
   if (idle_ns <= changes_.suspend_idle_ns) return absl::OkStatus();
+  unsure_suspensions_ += surely_dropped_before_ > step.what ? 1 : 0;
   COPPICE_RETURN_IF_ERROR(Suspend({}));
   return Resume(idle_ns);
 }
@@ -153,10 +157,8 @@ absl::Status RepeatedSession::MakeCall(int index) {
     const TracedBucket& bucket = traced_.trace.buckets[static_cast<size_t>(traced.bucket)];
     if (!bucket.scalars.empty()) registered.scalars = bucket.scalars;
   }
-  CallArguments arguments =
-      ArgumentsOf(spec, registered.expressions,
-                  std::span(traced.extents).first(static_cast<size_t>(traced.extent_count)),
-                  registered.scalars, registered.addresses);
+  CallArguments arguments = ArgumentsOf(spec, registered.expressions, traced.extents.values(),
+                                        registered.scalars, registered.addresses);
   if (const absl::Status used = UseOutputs(traced, stream, arguments); !used.ok()) {
     Refuse(index, used);
     return absl::OkStatus();

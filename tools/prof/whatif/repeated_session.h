@@ -51,6 +51,8 @@ class RepeatedSession {
   const std::string& first_refusal() const { return first_refusal_; }
   // What could not be warmed though there was room, and why; empty: nothing.
   std::string unwarmed() const;
+  // Suspensions that the changes brought, before which memory of eager runs may have been leased.
+  int64_t unsure_suspensions() const { return unsure_suspensions_; }
   const Session& session() const { return *session_; }
   int lane_of(size_t call) const { return lanes_[call]; }
 
@@ -98,7 +100,7 @@ class RepeatedSession {
                                                            size_t place) const;
   absl::Status Suspend(const SuspendOptions& options);
   absl::Status Resume(int64_t suspended_ns);
-  absl::Status Idle(int64_t time_ns, const TracedCall& call);
+  absl::Status Idle(const TracedStep& call);
   void Refuse(int index, const absl::Status& why);
   void Finish();
 
@@ -121,6 +123,8 @@ class RepeatedSession {
   int64_t given_back_ = 0;        // By the last suspension.
   WhatIfFigures figures_;
   std::string first_refusal_;
+  int64_t surely_dropped_before_ = 0;  // A call: leases of eager runs that are dropped here.
+  int64_t unsure_suspensions_ = 0;
   int64_t unwarmed_ = 0;      // Warms that failed, other than for lack of room,
   std::string why_unwarmed_;  // the first for this.
 };

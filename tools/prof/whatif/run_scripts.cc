@@ -25,10 +25,9 @@ std::set<int64_t> PlannedOutputs(const TracedNode& node) {
 }
 
 bool IsRectangle(const ProgramSpec& spec, const OutputSpec& output) {
-  if (output.dims.empty()) return false;
-  const int ragged = output.dims[0].symbol - kSymbolsMax - kExtentsMax;
-  return ragged >= 0 && ragged < static_cast<int>(spec.ragged.size()) &&
-         spec.ragged[static_cast<size_t>(ragged)].length >= 0;
+  if (output.dims.empty() || output.dims[0].kind != Dim::Kind::kRagged) return false;
+  const auto ragged = static_cast<size_t>(output.dims[0].index);
+  return ragged < spec.ragged.size() && spec.ragged[ragged].length >= 0;
 }
 
 // The bytes that a run packs into an output at its end, and frees then, are what it asked for as

@@ -20,59 +20,15 @@ bool RanInBucket(RunKind path) {
   return path == RunKind::kReplay || path == RunKind::kRecord || path == RunKind::kWarmUp;
 }
 
-bool RanWithoutGraph(RunKind path) {
-  return path == RunKind::kEager || path == RunKind::kWarmUp;
-}
-
 class StepReader {
  public:
   explicit StepReader(TracedCalls& read)
       : read_(read), lanes_(static_cast<size_t>(read.trace.lanes)) {}
 
-  void Add(const TraceEvent& event) {
+  void Add(const TracedEvent& event) {
     now_ += kPlaces;
     event_ = &event;
-    switch (event.kind) {
-      case TraceEventKind::kCall:
-        return AddCall(event);
-      case TraceEventKind::kUse:
-        return LaneOf(event).uses.push_back({.call = PlaceOf(event.lane, event.other_call),
-                                             .input = event.input,
-                                             .output = event.output,
-                                             .byte = event.first});
-      case TraceEventKind::kOutputs:
-        return NoteHeld(event);
-      case TraceEventKind::kRelease:
-        return Release(event);
-      case TraceEventKind::kPart:
-        return NotePart(event);
-      case TraceEventKind::kRecord:
-        ++read_.figures.recorded;
-        read_.figures.height = std::max(read_.figures.height,
-                                        read_.trace.nodes[static_cast<size_t>(event.node)].height);
-        LaneOf(event).recorded.push_back({event.node, steps_.size()});
-        return Push({.kind = TracedStep::Kind::kWarm, .what = BucketOf(event.node)});
-      case TraceEventKind::kEvict:
-        ++read_.figures.evicted;
-        if (suspended_at_ >= 0) steps_[static_cast<size_t>(suspended_at_)].step.value = 1;
-        return;
-      case TraceEventKind::kBytes:
-        return AddBytes(event);
-      case TraceEventKind::kSuspend:
-        ++read_.figures.suspensions;
-        suspended_at_ = std::ssize(steps_);
-        return Push({.kind = TracedStep::Kind::kSuspend});
-      case TraceEventKind::kResume:
-        suspended_at_ = -1;
-        return Push({.kind = TracedStep::Kind::kResume});
-      case TraceEventKind::kPolicy:
-        return Push({.kind = TracedStep::Kind::kPolicy,
-                     .what = event.program,
-                     .value = event.symbol,
-                     .more = event.policy});
-      default:
-        return;
-    }
+    std::visit([this](const auto& what) { Take(what); }, event.what);
   }
 
   void Finish() {
@@ -104,10 +60,55 @@ class StepReader {
     int64_t swept_place = 0;
   };
 
-  LaneState& LaneOf(const TraceEvent& event) { return lanes_[static_cast<size_t>(event.lane)]; }
-  int BucketOf(int node) const { return read_.trace.nodes[static_cast<size_t>(node)].bucket; }
-  int PlaceOf(int lane, int64_t call) const {
-    const std::map<int64_t, int>& places = lanes_[static_cast<size_t>(lane)].places;
+  void Take(const UseEvent& use) {
+    Lane().uses.push_back({.call = PlaceOf(use.other_call),
+                           .input = use.input,
+                           .output = use.output,
+                           .byte = use.offset_bytes});
+  }
+  void Take(const OutputsEvent& outputs) {
+    const int place = PlaceOf(outputs.call);
+    if (place >= 0) read_.calls[static_cast<size_t>(place)].held = true;
+  }
+  void Take(const PartEvent& part) {
+    const int place = PlaceOf(part.call);
+    if (place >= 0)
+      PushAt(Lane().last_place + 1,
+             {.kind = TracedStep::Kind::kPart, .what = place, .value = part.output});
+  }
+  void Take(const RecordEvent& record) {
+    ++read_.figures.recorded;
+    const TracedNode& node = read_.trace.nodes[static_cast<size_t>(record.node)];
+    read_.figures.height = std::max(read_.figures.height, node.height);
+    Lane().recorded.push_back({record.node, steps_.size()});
+    Push({.kind = TracedStep::Kind::kWarm, .what = node.bucket});
+  }
+  void Take(const EvictEvent& /*evict*/) {
+    ++read_.figures.evicted;
+    if (suspended_at_ >= 0) steps_[static_cast<size_t>(suspended_at_)].step.value = 1;
+  }
+  void Take(const SuspendEvent& /*empty*/) {
+    ++read_.figures.suspensions;
+    suspended_at_ = std::ssize(steps_);
+    Push({.kind = TracedStep::Kind::kSuspend});
+  }
+  void Take(const ResumeEvent& /*empty*/) {
+    suspended_at_ = -1;
+    Push({.kind = TracedStep::Kind::kResume});
+  }
+  void Take(const PolicyEvent& policy) {
+    Push({.kind = TracedStep::Kind::kPolicy,
+          .what = policy.program,
+          .value = policy.symbol,
+          .more = policy.policy});
+  }
+  template <typename Other>
+  void Take(const Other& /*other*/) {}
+
+  LaneState& Lane() { return lanes_[static_cast<size_t>(event_->lane)]; }
+  // Of a call of the event's lane.
+  int PlaceOf(int64_t call) const {
+    const std::map<int64_t, int>& places = lanes_[static_cast<size_t>(event_->lane)].places;
     const auto found = places.find(call);
     return found == places.end() ? -1 : found->second;
   }
@@ -118,15 +119,14 @@ class StepReader {
     steps_.push_back({.place = place, .step = step});
   }
 
-  void AddCall(const TraceEvent& event) {
-    LaneState& lane = LaneOf(event);
+  void Take(const CallEvent& event) {
+    LaneState& lane = Lane();
     const int place = static_cast<int>(read_.calls.size());
     lane.places[event.call] = place;
-    TracedCall call{.lane = event.lane,
+    TracedCall call{.lane = event_->lane,
                     .number = event.call,
                     .program = event.program,
                     .bucket = event.bucket,
-                    .extent_count = event.extent_count,
                     .extents = event.extents,
                     .path = event.path,
                     .outputs = event.outputs,
@@ -152,7 +152,7 @@ class StepReader {
   }
 
   // What was recorded since the lane's last call is this call's own, or was warmed ahead.
-  void NoteRecorded(const TraceEvent& event, LaneState& lane) {
+  void NoteRecorded(const CallEvent& event, LaneState& lane) {
     for (const Recorded& recorded : lane.recorded) {
       const bool own = event.path == RunKind::kRecord && recorded.node == event.node;
       const TracedNode& node = read_.trace.nodes[static_cast<size_t>(recorded.node)];
@@ -162,7 +162,7 @@ class StepReader {
     lane.recorded.clear();
   }
 
-  void NoteUnusual(const TraceEvent& event, const TracedCall& call) {
+  void NoteUnusual(const CallEvent& event, const TracedCall& call) {
     included_ += event.path == RunKind::kInclude ? 1 : 0;
     const bool has_scalars =
         event.program >= 0 &&
@@ -180,57 +180,46 @@ class StepReader {
     chained_ += !node.around.empty() && call.uses.empty() ? 1 : 0;
   }
 
-  void Count(const TraceEvent& event) {
+  void Count(const CallEvent& event) {
     WhatIfFigures& figures = read_.figures;
     ++figures.paths[static_cast<size_t>(event.path)];
     ++figures.reasons[static_cast<size_t>(event.reason)];
     if (RanInBucket(event.path)) {
-      figures.real_elements += event.first;
-      figures.padded_elements += event.second;
+      figures.real_elements += event.real_elements;
+      figures.padded_elements += event.padded_elements;
     }
     if (event.node >= 0 && event.path == RunKind::kRecord)
       figures.record_ns += read_.trace.nodes[static_cast<size_t>(event.node)].record_ns;
     figures.bytes = bytes_;
     figures.total = std::accumulate(bytes_.begin(), bytes_.end(), int64_t{0});
-    read_.end_ns = event.time_ns;
+    read_.end_ns = event_->time_ns;
   }
 
-  void NoteHeld(const TraceEvent& event) {
-    const int place = PlaceOf(event.lane, event.call);
-    if (place >= 0) read_.calls[static_cast<size_t>(place)].held = true;
-  }
-
-  void Release(const TraceEvent& event) {
-    const int place = PlaceOf(event.lane, event.call);
+  void Take(const ReleaseEvent& release) {
+    const int place = PlaceOf(release.call);
     if (place < 0) return;
     const TracedCall& call = read_.calls[static_cast<size_t>(place)];
-    const TracedStep drop{.kind = TracedStep::Kind::kDrop, .what = place};
-    const LaneState& lane = LaneOf(event);
+    const TracedStep drop{
+        .kind = TracedStep::Kind::kDrop, .what = place, .value = std::ssize(read_.calls)};
+    const LaneState& lane = Lane();
     int64_t seen = lane.last_place;
     if (RanWithoutGraph(call.path) && call.outputs == OutputMode::kBorrow)
-      seen = lane.swept_number > event.call ? lane.swept_place
-                                            : call_places_[static_cast<size_t>(place)];
+      seen = lane.swept_number > release.call ? lane.swept_place
+                                              : call_places_[static_cast<size_t>(place)];
     seen = std::max(seen, read_places_[static_cast<size_t>(place)]);
     PushAt(seen + 1, drop);
   }
 
-  void NotePart(const TraceEvent& event) {
-    const int place = PlaceOf(event.lane, event.call);
-    if (place >= 0)
-      PushAt(LaneOf(event).last_place + 1,
-             {.kind = TracedStep::Kind::kPart, .what = place, .value = event.first});
-  }
-
-  void AddBytes(const TraceEvent& event) {
-    const auto kind = static_cast<size_t>(event.memory);
-    const int64_t before = std::exchange(bytes_[kind], event.first);
+  void Take(const BytesEvent& event) {
+    const auto kind = static_cast<size_t>(event.kind);
+    const int64_t before = std::exchange(bytes_[kind], event.bytes);
     WhatIfFigures& figures = read_.figures;
-    figures.peaks[kind] = std::max(figures.peaks[kind], event.first);
-    figures.total_peak = std::max(figures.total_peak, event.second);
-    if (event.memory == MemoryKind::kEager && event.first < before && !steps_.empty() &&
+    figures.peaks[kind] = std::max(figures.peaks[kind], event.bytes);
+    figures.total_peak = std::max(figures.total_peak, event.total_bytes);
+    if (event.kind == MemoryKind::kEager && event.bytes < before && !steps_.empty() &&
         steps_.back().step.kind == TracedStep::Kind::kWarm)
       steps_.back().step.value = 1;
-    if (!IsForeign(event.memory)) return;
+    if (!IsForeign(event.kind)) return;
     int64_t foreign = 0;
     for (int i = 0; i < kMemoryKindCount; ++i)
       if (IsForeign(static_cast<MemoryKind>(i))) foreign += bytes_[static_cast<size_t>(i)];
@@ -266,7 +255,7 @@ class StepReader {
   std::vector<int64_t> call_places_;
   std::vector<int64_t>
       read_places_;  // Of the last call that reads outputs of this one, or its own.
-  const TraceEvent* event_ = nullptr;
+  const TracedEvent* event_ = nullptr;
   int64_t now_ = 0;
   std::array<int64_t, kMemoryKindCount> bytes_{};
   int64_t suspended_at_ = -1;
@@ -281,22 +270,26 @@ class StepReader {
 
 }  // namespace
 
+bool RanWithoutGraph(RunKind path) {
+  return path == RunKind::kEager || path == RunKind::kWarmUp;
+}
+
 bool IsForeign(MemoryKind kind) {
   return kind == MemoryKind::kConstants || kind == MemoryKind::kIncluded ||
          kind == MemoryKind::kExternal;
 }
 
 absl::StatusOr<TracedCalls> ReadTracedCalls(const std::string& path) {
-  std::vector<TraceEvent> events;
+  std::vector<TracedEvent> events;
   TracedCalls read;
   COPPICE_ASSIGN_OR_RETURN(read.trace,
-                           ReadPoolTrace(path, [&](const PoolTrace&, const TraceEvent& event) {
+                           ReadPoolTrace(path, [&](const PoolTrace&, const TracedEvent& event) {
                              events.push_back(event);
                            }));
   // Lanes follow each other in pieces; within one, and at one time, the order is that of the file.
-  std::ranges::stable_sort(events, {}, &TraceEvent::time_ns);
+  std::ranges::stable_sort(events, {}, &TracedEvent::time_ns);
   StepReader reader(read);
-  for (const TraceEvent& event : events)
+  for (const TracedEvent& event : events)
     reader.Add(event);
   reader.Finish();
   if (read.calls.empty())

@@ -34,8 +34,7 @@ struct TracedCall {
   int64_t number = 0;  // On its lane.
   int program = 0;     // Place in PoolTrace::programs.
   int bucket = -1;     // Place in PoolTrace::buckets.
-  int8_t extent_count = 0;
-  std::array<int32_t, kTracedExtentsMax> extents{};
+  TraceExtents extents;
   RunKind path = RunKind::kReplay;
   OutputMode outputs = OutputMode::kBorrow;
   int64_t host_ns = -1;
@@ -47,10 +46,11 @@ struct TracedCall {
 struct TracedStep {
   enum class Kind : uint8_t {
     kCall,     // what: the call, in TracedCalls::calls.
-    kDrop,     // what: the call whose lease is dropped.
+    kDrop,     // what: the call whose lease is dropped; value: the one before which it was for
+               // sure.
     kPart,     // what: the call of whose lease one output is dropped; value: which.
     kWarm,     // what: the bucket that was recorded ahead of calls; value: 1 if memory was trimmed
-               // behind it, as Session::Warm does once it is done.
+               // behind it, as SessionWarming::Warm does once it is done.
     kPolicy,   // what: the program; value: its symbol; more: the policy.
     kSuspend,  // value: 1 if graphs were dropped.
     kResume,
@@ -74,6 +74,9 @@ struct TracedCalls {
   // Why calls cannot be repeated as they were, a line each; empty: nothing is known to be missing.
   std::vector<std::string> gaps;
 };
+
+// Whether its outputs lie in memory of the run's own.
+bool RanWithoutGraph(RunKind path);
 
 // Whether memory of this kind is nobody's call's: a repetition takes it as it was.
 bool IsForeign(MemoryKind kind);

@@ -1,5 +1,5 @@
 // What a trace says of how its session was made: options and programs, read back from their JSON
-// (coppice/graphs/trace.h).
+// (coppice/graphs/trace_events.h).
 //
 // Units: as SessionOptions and ProgramSpec. Threads: pure functions.
 

@@ -72,9 +72,9 @@ absl::StatusOr<std::vector<std::vector<CopyStep>>> CopiesOf(
     const std::vector<DeviceAddress> nowhere(spec.inputs.size() + spec.outputs.size());
     std::vector<int64_t> scalars;
     if (call.bucket >= 0) scalars = traced.trace.buckets[static_cast<size_t>(call.bucket)].scalars;
-    const CallArguments arguments = ArgumentsOf(
-        spec, expressions[static_cast<size_t>(call.program)],
-        std::span(call.extents).first(static_cast<size_t>(call.extent_count)), scalars, nowhere);
+    const CallArguments arguments =
+        ArgumentsOf(spec, expressions[static_cast<size_t>(call.program)], call.extents.values(),
+                    scalars, nowhere);
     lane.push_back({.call = step.what, .bytes = CopiedBytes(spec, arguments)});
     if (!call.held) lane.push_back({.call = step.what, .bytes = -1});
   }
@@ -120,7 +120,7 @@ void AddTimes(const TracedCalls& traced,
   for (size_t i = 0; i < ran.size(); ++i) {
     if (ran[i].refused) continue;
     const TracedCall& call = traced.calls[i];
-    const auto extents = std::span(call.extents).first(static_cast<size_t>(call.extent_count));
+    const auto extents = call.extents.values();
     const HostTimes::Time time = times.Of(
         call.program, ran[i].kind, PaddedBy(specs[static_cast<size_t>(call.program)], extents));
     outcome.figures.host_ns += time.ns;
@@ -153,6 +153,13 @@ absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
     const absl::StatusOr<ProgramSpec> spec = SpecOf(trace.programs[static_cast<size_t>(i)]);
     if (!spec.ok()) return InvalidArgument("{}: {}", path, MessageOf(spec.status()));
     opened->specs_.push_back(*spec);
+    if (spec->exact != ExactReplay::kNever) {
+      opened->specs_.back().exact = ExactReplay::kNever;
+      opened->traced_.gaps.push_back(
+          fmt::format("program '{}' replays at the sizes of calls, by executables that buckets "
+                      "share; here each bucket has one, and pads",
+                      LabelOf(trace.programs[static_cast<size_t>(i)])));
+    }
     if (spec->gate == GateMode::kOn || (spec->gate == GateMode::kSession && options->gate))
       opened->traced_.gaps.push_back(
           fmt::format("program '{}' is timed against runs without a graph",
@@ -255,6 +262,11 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
   outcome.estimates = Estimates();
   if (const std::string unwarmed = (*repeated)->unwarmed(); !unwarmed.empty())
     outcome.estimates.push_back(unwarmed);
+  if (const int64_t unsure = (*repeated)->unsure_suspensions(); unsure > 0)
+    outcome.estimates.push_back(
+        fmt::format("{} suspensions count leases of eager runs as dropped before them, which the "
+                    "trace says only of later calls",
+                    unsure));
   return outcome;
 }
 

@@ -21,36 +21,35 @@ namespace {
 constexpr int64_t kLanesMost = 64;
 
 constexpr const char* kWhatIfNotes =
-    "The calls of the trace are made again, without a device, in a session of this library: its "
-    "own\n"
-    "planner, pool, budget, evictions and leases. Memory is exact. Times are medians of the "
-    "trace.\n"
-    "Changes may be combined; without one, the trace is held against its own repetition.\n"
+    "Repeats the calls of the trace, without a device, in a session of this library, with its\n"
+    "own planner, pool, budget, evictions and leases. Memory is exact. Times are medians of the\n"
+    "trace. Changes may be combined. Without a change, the trace is compared with its own\n"
+    "repetition.\n"
     "\n"
     "  --drop decode:8            without this bucket: its calls go to the next that holds them\n"
-    "  --drop mix.rows:8          without all that have this extent of one of several sizes\n"
-    "  --policy pow2              of all sizes that may be padded: a preset, a ladder, a list, or\n"
-    "                             POLICY.json of coppice tune\n"
-    "  --policy decode=vllm       of one program; mix.rows=8,64 of one size of it\n"
+    "  --drop mix.rows:8          without all buckets that have this extent of one size\n"
+    "  --policy pow2              for all sizes that may be padded: a preset, a ladder, a list,\n"
+    "                             or POLICY.json of coppice tune\n"
+    "  --policy decode=vllm       for one program; mix.rows=8,64 for one size of it\n"
     "  --lanes 2                  each call, with those that read its outputs, on the next lane\n"
-    "  --suspend-idle 0.5         suspended whenever no call comes for half a second\n"
-    "  --outputs copy             outputs are copied out of the graphs' memory\n"
+    "  --suspend-idle 0.5         suspends the session if no call comes for half a second\n"
+    "  --outputs copy             copies outputs out of the graphs' memory\n"
     "\n"
-    "A bucket that was never recorded has the sizes that follow from those that were; where these\n"
-    "do not determine them, the report says which figures are estimates. Under a budget graphs go\n"
-    "by how long ago they ran and how long recording them took in the trace; a session that takes\n"
-    "other times may drop others.\n"
+    "The memory of a bucket that was never recorded follows from recorded buckets. If these do\n"
+    "not determine it, the report says which figures are estimates. Under a budget, graphs are\n"
+    "dropped by the time since they ran and the time that their recording took in the trace; a\n"
+    "session in which these times differ may drop others.\n"
     "\n"
     "Examples:\n"
     "  coppice prof whatif t.trace --drop decode:24\n"
     "  coppice prof whatif t.trace --policy decode=1,4,16,32 --budget 64MiB --json\n"
     "\n"
-    "Exit codes: 0 success; 1 the trace cannot be repeated as it was, so that both columns are\n"
+    "Exit codes: 0 success; 1 the trace cannot be repeated exactly, so that both columns are\n"
     "those of a repetition; 2 a wrong option, or a file that is no trace; 6 host memory ran out.";
 
 absl::StatusOr<bool> ParseOutputs(const std::string& text) {
   if (text == "copy") return true;
-  return InvalidArgument("'{}' is no way of outputs; give copy", text);
+  return InvalidArgument("'{}' is not a way to return outputs; give copy", text);
 }
 
 // Repeats the calls with a bar on a terminal.
@@ -66,19 +65,20 @@ absl::StatusOr<WhatIfOutcome> RepeatWithBar(WhatIf& whatif,
 
 void AddWhatIf(Command& prof, WhatIfOptions& options) {
   Command& part =
-      prof.AddSubcommand("whatif", "The figures of the same calls, had the session been otherwise");
+      prof.AddSubcommand("whatif", "The figures of the same calls after a change of the session");
   part.SetFooter(kWhatIfNotes);
   WhatIfChanges& changes = options.changes;
   part.AddText("trace", options.trace, "TRACE", "Trace file", Command::Presence::kRequired);
-  part.AddRepeated("--drop", changes.drops, "PROGRAM:BUCKET", "A bucket that is gone");
+  part.AddRepeated("--drop", changes.drops, "PROGRAM:BUCKET", "Drop this bucket");
   part.AddRepeated("--policy", changes.policies, "[PROGRAM[.SYMBOL]=]POLICY",
-                   "Another padding policy");
+                   "Use another padding policy");
   part.AddParsed("--budget", &ParseBytes, changes.budget_bytes,
-                 "Bytes that the session may hold, as 4GiB");
-  part.AddCount("--lanes", changes.lanes, kLanesMost, "So many lanes");
+                 "Bytes that the session may hold, such as 4GiB");
+  part.AddCount("--lanes", changes.lanes, kLanesMost, "Number of lanes");
   part.AddSeconds("--suspend-idle", changes.suspend_idle_ns,
-                  "Suspended when no call comes for so many seconds");
-  part.AddParsed("--outputs", &ParseOutputs, changes.copy_outputs, "copy: outputs are copied out");
+                  "Suspend the session if no call comes for this many seconds");
+  part.AddParsed("--outputs", &ParseOutputs, changes.copy_outputs,
+                 "copy: copy outputs out of the graphs' memory");
   part.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
   part.AddFlag("--quiet", options.quiet, "No progress bar");
 }

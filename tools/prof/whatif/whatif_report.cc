@@ -110,18 +110,18 @@ std::string FormatNotes(const WhatIfReport& report) {
   const WhatIfOutcome& changed = report.changed;
   std::string text;
   if (changed.figures.peaks[static_cast<size_t>(MemoryKind::kGraphs)] > 0)
-    text += "  * graphs, of which all kinds together have some, are an estimate from a table\n";
+    text += "  * bytes of graphs, a part of the totals, are an estimate from a table\n";
   if (PeaksApart(report.same.figures) || PeaksApart(changed.figures))
-    text += "  kinds have the most each had at any time, which is more than all had at once\n";
+    text += "  each kind has its own peak; the peaks were at different times\n";
   text += "  ** an estimate: medians of what the host took for such calls";
   if (changed.guessed_times > 0)
     text += fmt::format("; {} calls by the nearest bucket or by a warm-up", changed.guessed_times);
   if (changed.unknown_times > 0)
-    text += fmt::format("; nobody timed the like of {} calls, which are not in it",
+    text += fmt::format("; it leaves out {} calls, because no such call was timed",
                         changed.unknown_times);
   text += "\n";
   if (changed.figures.suspensions > 0)
-    text += "  what suspending and mapping again takes is in no time here\n";
+    text += "  no time here includes suspending and mapping again\n";
   const ScriptUse& sizes = changed.sizes;
   text += fmt::format("  sizes: {} recorded, {} computed", sizes.recorded, sizes.interpolated);
   if (sizes.interpolated > 0) text += fmt::format(" from {} buckets or more", sizes.fewest_points);

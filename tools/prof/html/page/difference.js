@@ -57,7 +57,7 @@ kit.view("kinds", () => {
   // The application's own memory stands behind the session's.
   const kinds = report.statics ? [...report.kinds, report.statics] : report.kinds;
   if (kinds.length === 0) {
-    kit.empty("kinds-chart", "Neither trace tells of any bytes.");
+    kit.empty("kinds-chart", "Neither trace has any bytes.");
     return;
   }
   const label = (kind) => kind.kind.replace("_", " ");

@@ -10,7 +10,7 @@ kit.view("memory", () => {
     ...kind, colour: `kind-${place}`, on: true, label: kind.kind.replace("_", " "),
   })).filter((kind) => kind.peak_bytes > 0);
   if (kinds.length === 0) {
-    kit.empty("memory-chart", "The trace tells of no bytes.");
+    kit.empty("memory-chart", "The trace has no bytes.");
     return;
   }
 

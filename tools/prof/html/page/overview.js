@@ -29,12 +29,16 @@ kit.view("overview", () => {
     tile("Replayed", kit.percent(share(paths.replay, calls)), `${kit.count(paths.replay)} calls`),
     tile("Eager", kit.count(paths.eager), `${kit.percent(share(paths.eager, calls))} of the calls` +
       `; with warm-ups ${kit.count(paths.eager + paths.warm_up)} ran without a graph`),
-    tile("Padding", kit.percent(summary.padded_share_pct), "of the staged elements"),
+    tile("Padding", kit.percent(summary.padded_share_pct), "of the staged elements" + (
+      summary.exact_replays > 0 ? `; ${kit.count(summary.exact_replays)} replays at exact sizes`
+        : "")),
     tile("Peak", kit.bytes(summary.total_peak_bytes), (budget > 0
       ? `${kit.percent(share(summary.total_peak_bytes, budget))} of ${kit.bytes(budget)}`
       : "no budget is set") + (statics > 0 ? `; ${kit.bytes(statics)} of statics beside` : "")),
     tile("Graphs", kit.count(summary.graphs_recorded),
-      `${kit.count(summary.graphs_evicted)} evicted, ${kit.counted(summary.buckets, "bucket")}`));
+      `${kit.count(summary.graphs_evicted)} evicted, ${kit.counted(summary.buckets, "bucket")}` + (
+        summary.executables < summary.graphs_recorded
+          ? `, ${kit.counted(summary.executables, "executable")}` : "")));
 
   const words = {high: "Costly", medium: "Look at", low: "Minor", good: "Good"};
   const names = {
@@ -58,9 +62,9 @@ kit.view("overview", () => {
   }
 
   find("overview-what-if").append(...report.what_if
-    ? ["What other settings would have come to: ",
+    ? ["What other settings would have changed: ",
       make("a", {href: "#what-if"}, "see What if"), "."]
-    : ["What other settings would have come to: ",
+    : ["What other settings would have changed: ",
       make("code", {}, "coppice prof html TRACE --what-if"), " adds a view of it."]);
 
   if (session.dropped_events > 0 || !session.ended) {

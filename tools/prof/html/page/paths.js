@@ -91,8 +91,8 @@ kit.view("paths", () => {
       graphs[place].leases > 0 || graphs[place].around_bytes > 0);
     const shown = state.all ? roots : chained;
     const parts = [make("p", {className: "facts"}, chained.length === 0
-      ? `No call read another’s outputs where they lie: ${kit.counted(roots.length, "graph")} ` +
-        "stand for themselves."
+      ? "No call read another’s outputs where they lie; there are no paths among " +
+        `${kit.counted(roots.length, "graph")}.`
       : `${kit.counted(chained.length, "path")} of several calls or with outputs that were kept, ` +
         `out of ${kit.counted(roots.length, "root")}.`)];
     const byLane = new Map();

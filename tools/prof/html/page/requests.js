@@ -6,7 +6,7 @@ kit.view("requests", () => {
   const {report, find} = kit;
   const {requests} = report;
   if (requests.count === 0) {
-    kit.empty("requests-chart", "Nobody noted a request (Session::NoteRequest).");
+    kit.empty("requests-chart", "The application reported no requests (Session::NoteRequest).");
     return;
   }
   const rows = [

@@ -148,7 +148,7 @@ kit.view("timeline", () => {
     const single = box && box.count === undefined;
     boxes.showPinned("timeline-pinned", box && describe(box), ...(box === null ? [] : single
       ? [kernelsOf(box)]
-      : [kit.make("p", {className: "facts"}, "Zoom in until calls stand for themselves to see " +
+      : [kit.make("p", {className: "facts"}, "Zoom in until single calls are visible, to see " +
         "what one launches.")]));
   }
 

@@ -90,15 +90,15 @@ kit.view("what-if", () => {
       `trace${guessed_times > 0
         ? `; of ${kit.counted(guessed_times, "call")} by the nearest bucket` : ""}.`];
     if (unknown_times > 0)
-      lines.push(`Host time leaves out ${kit.counted(unknown_times, "call")}, as none like it was ` +
-        "timed.");
+      lines.push(`Host time leaves out ${kit.counted(unknown_times, "call")}, because no such call ` +
+        "was timed.");
     if (figures.peak_bytes.graphs > 0)
       lines.push("The bytes of graphs, a part of what is mapped, are an estimate from a table.");
     lines.push(`Sizes of allocations: ${kit.count(sizes.recorded)} recorded, ` +
       `${kit.count(sizes.computed)} computed from buckets that were, ` +
       `${kit.count(sizes.guessed)} guessed.`);
     if (figures.suspensions > 0)
-      lines.push("What suspending and mapping again takes is in no time here.");
+      lines.push("No time here includes suspending and mapping again.");
     if (copy_out_bytes > 0)
       lines.push(`Outputs are copied to ${kit.bytes(copy_out_bytes)} per lane (copy_out_bytes).`);
     if (first_refusal) lines.push(`The first call that is refused: ${first_refusal}`);

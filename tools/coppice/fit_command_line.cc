@@ -1,0 +1,122 @@
+// Declares every option of `coppice fit` once, with its check and its help.
+
+#include "tools/coppice/fit_command_line.h"
+
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "coppice/base/status.h"
+#include "coppice/graphs/session_options.h"
+
+#include "tools/coppice/tune_command_line.h"
+#include "tools/run/run.h"
+#include "tools/support/byte_text.h"
+
+namespace coppice {
+namespace {
+
+constexpr int64_t kCacheTokensMax = 1'000'000'000'000;
+constexpr int64_t kGraphsMax = 1024;  // Of a program, as LimitOptions has it.
+
+constexpr const char* kNotes =
+    "Chooses buckets for the programs of a package, and says how much memory their graphs\n"
+    "take on a card and what is left for the cache. It needs no GPU: a session records each\n"
+    "choice on a device without memory, and counts bytes as on a card. The bytes of\n"
+    "executables are an estimate, because no driver reports them.\n"
+    "\n"
+    "Traffic is a table with a column of sizes for each symbol that --size names; `coppice\n"
+    "tune` lists the formats. A decoder needs no --size: decode.batch is decode_rows, and\n"
+    "prefill.length is mixed_tokens. If the files have requests in place of these columns,\n"
+    "fit simulates the steps of a server, as `coppice tune simulate` does. That server runs\n"
+    "as many requests at once, and takes as many tokens in a step, as the programs allow.\n"
+    "\n"
+    "A choice is eligible if it pads at most --padding-max, and at least --replays-min of the\n"
+    "calls have a bucket. Of these, the goal `tokens` takes the one that leaves the most\n"
+    "bytes, `graphs` the one with the fewest graphs. The goal `padding` takes the one that\n"
+    "pads least and leaves --kv-tokens-min.\n"
+    "\n"
+    "--write makes a folder with a policy for each symbol, PROGRAM.SYMBOL.json, and\n"
+    "profile.json, which Session::LoadProfile and session.load_profile record before traffic\n"
+    "comes.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice fit decoder.zip --traffic requests.csv --memory 80GiB --kv-bytes-per-token 128KiB\n"
+    "  coppice fit decoder.zip --traffic steps.csv --memory 80GiB --compare vllm --compare pow2\n"
+    "  coppice fit encoder.zip --traffic lengths.csv --size encode.length=input_tokens "
+    "--memory 24GiB\n"
+    "  coppice fit decoder.zip --traffic requests.csv --memory 24GiB --kv-bytes-per-token 128KiB "
+    "\\\n"
+    "    --kv-tokens-min 100000 --check\n";
+
+absl::StatusOr<FitGoal> ParseGoal(const std::string& text) {
+  if (text == "tokens") return FitGoal::kTokens;
+  if (text == "padding") return FitGoal::kPadding;
+  if (text == "graphs") return FitGoal::kGraphs;
+  return InvalidArgument("'{}' is no goal; give tokens, padding or graphs", text);
+}
+
+void AddSimulator(Command& command, SimulatorOptions& simulator) {
+  // The programs say both.
+  simulator.sequences_max = 0;
+  simulator.budget_tokens = 0;
+  command.AddParsed("--load", &ParseLoads, simulator.loads,
+                    "Of requests: offered work over capacity, default 0.7");
+  command.AddCount("--steps", simulator.decode_steps, 100'000'000,
+                   "Of requests: decode steps of each load, default 60000");
+  command.AddCount("--seqs", simulator.sequences_max, kCacheTokensMax,
+                   "Of requests: how many run at once, default what decode.batch holds");
+  command.AddCount("--budget", simulator.budget_tokens, kCacheTokensMax,
+                   "Of requests: tokens of a step, default what prefill.length holds");
+}
+
+}  // namespace
+
+void AddFit(Command& command, FitOptions& options) {
+  command.SetFooter(std::string(kNotes) + "\n" + kExitCodes);
+  command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
+                  Command::Presence::kRequired);
+  command.AddRepeated("--trusted-key", options.trusted_keys, "KEY.pem",
+                      "Refuse a package that no such Ed25519 key has signed");
+  command.AddTexts("--traffic", options.traffic, "FILE",
+                   "CSV, JSON lines, or a log of a server: steps, or requests",
+                   Command::Presence::kRequired);
+  command.AddRepeated("--size", options.sizes, "PROGRAM.SYMBOL=COLUMN",
+                      "The column with the sizes of a symbol");
+  command.AddRepeated("--at", options.at, "PROGRAM.SYMBOL=SIZE",
+                      "The size of a symbol without traffic, default its hint, or the least");
+  command.AddRepeated("--limit", options.limits, "PROGRAM.SYMBOL=SIZE",
+                      "The last bucket, default the largest size that traffic has and the package\n"
+                      "allows; larger calls run without a graph");
+  command.AddParsed("--memory", &ParseBytes, options.memory_bytes,
+                    "Memory of the card that may be used, default 80GiB");
+  command.AddParsed("--weights", &ParseBytes, options.weights_bytes,
+                    "Other memory that the application takes, besides the package's constants");
+  command.AddParsed("--kv-bytes-per-token", &ParseBytes, options.kv_bytes_per_token,
+                    "Bytes of the cache for one token: what is left is counted in tokens, too");
+  command.AddCount("--kv-tokens-min", options.kv_tokens_min, kCacheTokensMax,
+                   "Tokens of the cache that must fit");
+  command.AddCount("--lanes", options.lanes, kLanesMax, "Calls at the same time, default 1");
+  command.AddCount(
+      "--buckets", options.buckets_max, kGraphsMax,
+      "Of a program at most so many, default 64; a --limit beyond all sizes is one more");
+  command.AddParsed("--padding-max", &ParsePoints, options.padding_max,
+                    "In %, for the goals tokens and graphs, default 10");
+  command.AddParsed(
+      "--replays-min", &ParsePoints, options.replays_min,
+      "In % of the calls, default 99; less where large calls may run without a graph");
+  command.AddParsed("--prior", &ParseShare, options.prior,
+                    "Share of the weight for sizes that no call had yet, default 0.05");
+  command.AddParsed("--goal", &ParseGoal, options.goal, "tokens (the default), padding or graphs");
+  command.AddParsed("--exact", &ParseExactReplay, options.exact,
+                    "Replay at exact sizes: never (the default), auto or always");
+  command.AddRepeated("--compare", options.ladders, "LADDER",
+                      "Also show the buckets of another system: vllm, sglang, pow2, ...");
+  AddSimulator(command, options.simulator);
+  command.AddText("--write", options.write, "FOLDER", "Write policies and a profile here");
+  command.AddText("--plot", options.plot, "FILE.svg", "Draw padding over memory here");
+  command.AddFlag("--check", options.check, "Exit 1 if no choice leaves what is asked for");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+}
+
+}  // namespace coppice
