@@ -17,6 +17,14 @@ TEST(FillTest, EachKindHasAWordOfItsOwn) {
   EXPECT_STREQ(NameOf(static_cast<FillKind>(kFillKindCount)), "?");
 }
 
+TEST(FillTest, IsConstantIfItIsTheSameWhateverTheInputHolds) {
+  EXPECT_TRUE(IsConstant(FillKind::kZero));
+  EXPECT_TRUE(IsConstant(FillKind::kValue));
+  EXPECT_TRUE(IsConstant(FillKind::kSentinel));
+  EXPECT_FALSE(IsConstant(FillKind::kRepeatLast));
+  EXPECT_FALSE(IsConstant(FillKind::kUndefined));
+}
+
 TEST(FillTest, IsWhatItsMakerSays) {
   EXPECT_EQ(Fill::Zero(), Fill());
   EXPECT_EQ(Fill::Value(2.5), (Fill{.kind = FillKind::kValue, .value = 2.5}));

@@ -94,6 +94,23 @@ TEST_F(CoppiceTest, PoliciesOfTheCallerTakeThePlaceOfThePackages) {
   }
 }
 
+TEST_F(CoppiceTest, ReplaysAtExactSizesShareAnExecutableAndComputeNoPadding) {
+  Load(DiamondProgram());
+  coppice_package_program_options options = {.struct_size = sizeof(options)};
+  options.exact = COPPICE_EXACT_ALWAYS;
+  ASSERT_C_OK(coppice_register_package(session_, package_, "main", &options, &program_));
+  for (const int64_t n : {100, 65, 5, 128, 5, 64})
+    EXPECT_EQ(RunOn(Ramp(n)), Ramp(n, 5)) << n;
+  coppice_session_stats stats = {.struct_size = sizeof(stats)};
+  ASSERT_C_OK(coppice_stats(session_, &stats));
+  EXPECT_EQ(stats.exact_replays, 6);
+  EXPECT_GT(stats.patched_nodes, 0);
+  EXPECT_EQ(stats.real_elements, stats.padded_elements);
+  EXPECT_GT(Buckets().size(), 2U);
+  for (const nlohmann::json& bucket : Buckets())
+    EXPECT_EQ(bucket["family"], 1);
+}
+
 TEST_F(CoppiceTest, WarmRecordsAheadAndTellsHowFarItIs) {
   LoadAndRegister(DiamondProgram());
   const int64_t buckets[] = {64, 128, 256};

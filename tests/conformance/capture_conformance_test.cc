@@ -234,30 +234,5 @@ TEST_P(CaptureConformanceTest, AskingHarmsNothing) {
   EXPECT_EQ(EdgesOf(End(a)), (Edges{{0, 1}, {1, 2}}));
 }
 
-// Whether a driver has a legacy stream or refuses it, asking about it fails beside a blocking
-// stream that captures, and harms no capture.
-TEST_P(CaptureConformanceTest, AskingAboutTheLegacyStreamFailsButHarmsNothing) {
-  CuStream blocking = nullptr;
-  ASSERT_CU(kSuccess, cu.StreamCreate(&blocking, 0));
-  Begin(blocking);
-  CuCaptureStatus status = CuCaptureStatus::kNone;
-  EXPECT_NE(cu.StreamIsCapturing(nullptr, &status), CuResult::kSuccess);
-  EXPECT_EQ(StatusOf(blocking), CuCaptureStatus::kActive);
-  End(blocking);
-  EXPECT_CU(kSuccess, cu.StreamDestroy(blocking));
-}
-
-TEST_P(CaptureConformanceTest, LegacyStreamTakesNoWorkBesideABlockingCapture) {
-  const DeviceAddress word = NewWords(1);
-  CuStream blocking = nullptr;
-  ASSERT_CU(kSuccess, cu.StreamCreate(&blocking, 0));
-  Begin(blocking);
-  EXPECT_NE(Store(nullptr, word, 1), CuResult::kSuccess);
-  EndEitherWay(blocking);
-  ExpectUsable(blocking);
-  EXPECT_EQ(Word(word), 0);
-  EXPECT_CU(kSuccess, cu.StreamDestroy(blocking));
-}
-
 }  // namespace
 }  // namespace coppice

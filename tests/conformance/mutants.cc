@@ -15,7 +15,8 @@ const std::vector<Mutant>& Mutants() {
          {mutation::CaptureMutants, mutation::CaptureModeMutants, mutation::CaptureConflictMutants,
           mutation::RangeMutants, mutation::MappingMutants, mutation::ContextMutants,
           mutation::PlainMemoryMutants, mutation::OrderMutants, mutation::CodeMutants,
-          mutation::LaunchMutants, mutation::StructureMutants, mutation::ExecMutants})
+          mutation::LaunchMutants, mutation::StructureMutants, mutation::ExecMutants,
+          mutation::UpdateMutants})
       for (const Mutant& mutant : list())
         joined.push_back(mutant);
     return joined;

@@ -15,6 +15,7 @@
 #include <set>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "coppice/base/units.h"
@@ -97,6 +98,7 @@ struct Notes {
   std::map<DeviceAddress, uint64_t> ids;  // Of allocations, by their first address.
   std::map<CuGraphExec, CuGraph> templates;
   std::map<CuGraphExec, CuGraphExec> twins;
+  std::vector<std::pair<CuGraphExec, CuStream>> waiting;  // Launches that are not made yet.
   std::set<const void*> seen;  // Handles or addresses, as the mutant needs it.
   std::vector<std::vector<std::byte>> copies;
   std::map<CuStream, LateLaunch> late_launches;
@@ -122,6 +124,7 @@ std::vector<Mutant> CodeMutants();
 std::vector<Mutant> LaunchMutants();
 std::vector<Mutant> StructureMutants();
 std::vector<Mutant> ExecMutants();
+std::vector<Mutant> UpdateMutants();
 
 // Runs `body` with the thread relaxed, so that no capture forbids it.
 template <typename Body>
@@ -160,6 +163,11 @@ struct EntryOf<CuResult (*DriverTable::*)(Args...)> {
     if (result == CuResult::kSuccess) then(args...);
     return result;
   }
+  template <auto entry, auto before>
+  static CuResult Before(Args... args) {
+    before();
+    return (right.*entry)(args...);
+  }
   template <auto entry, CuResult answer, auto when>
   static CuResult AnswerWhen(Args... args) {
     return when(args...) ? answer : (right.*entry)(args...);
@@ -193,6 +201,12 @@ inline constexpr auto kNone = [](auto given) { return decltype(given){}; };  // 
 template <auto entry, auto then>
 void Then(T& cu) {
   cu.*entry = &EntryOf<decltype(entry)>::template Then<entry, then>;
+}
+
+// What `before` does comes first.
+template <auto entry, auto before>
+void Before(T& cu) {
+  cu.*entry = &EntryOf<decltype(entry)>::template Before<entry, before>;
 }
 
 // The entry does nothing and returns `answer` where `when` says so of its arguments.

@@ -25,6 +25,7 @@
 #include "tests/support/host_grid.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/test_kernels.h"
+#include "tests/support/test_share.h"
 
 namespace coppice {
 
@@ -326,9 +327,7 @@ class StagingGpuTest : public KernelsGpuTest {
   Results Stage(const Scene& scene) {
     Arrays device(&device_);
     Arrays host(nullptr);
-    const absl::StatusOr<StagingKernels> kernels = StagingKernels::Load(device_.driver());
-    EXPECT_OK(kernels);
-    EXPECT_OK(kernels->Launch(device_.stream(), ArgumentsIn(device, scene)));
+    EXPECT_OK(kernels_->Launch(device_.stream(), ArgumentsIn(device, scene)));
     const StagingArguments arguments = ArgumentsIn(host, scene);
     const auto blocks = static_cast<unsigned>(std::max<int64_t>(arguments.blocks(), 1));
     StagingParamsOf<kWideStagingBytes> parameters{};
@@ -343,11 +342,15 @@ class StagingGpuTest : public KernelsGpuTest {
     const auto sources = reinterpret_cast<DeviceAddress>(arrays.Add(scene.sources));
     return ArgumentsOf(scene, sources, reinterpret_cast<DeviceAddress>(arrays.Add(scene.targets)));
   }
+
+  const absl::StatusOr<StagingKernels> kernels_ = StagingKernels::Load(device_.driver());
 };
 COPPICE_GPU_SUITE(StagingGpuTest);
 
 TEST_P(StagingGpuTest, RandomTensorsHaveEqualBytes) {
-  for (uint64_t seed = 0; seed < 3 * kSeeds; ++seed) {
+  // Where PTX is executed by an emulator, most of a second each.
+  const auto scenes = 3 * kSeeds / static_cast<uint64_t>(TestShare());
+  for (uint64_t seed = 0; seed < scenes; ++seed) {
     SceneSource source(seed);
     const auto copies = static_cast<int>(source.Below(kStagedMost + 1));
     const auto words = static_cast<int>(1 + source.Below(kParameterWordsMax));

@@ -65,7 +65,7 @@ TEST_P(SessionGpuTest, EachBucketLaunchesTheVariantThatWasFastest) {
       package::Package::FromMemory(package::BytesOf(zip), "variants.zip", {}));
   COPPICE_ASSERT_OK_AND_ASSIGN(
       const auto loaded,
-      package::LoadedPackage::Load(device_.driver(), std::move(opened), {.allow_ptx = true}));
+      package::LoadedPackage::Load(device_.context(), std::move(opened), {.allow_ptx = true}));
   SessionOptions options;
   options.variant_timing = VariantTiming::kAlways;
   const std::unique_ptr<Session> session = *Session::Create(device_.context(), options);

@@ -42,6 +42,12 @@ TEST_F(CallTest, CallBorrowsOnTheFirstLaneWithoutPoisonUnlessItSaysOtherwise) {
   EXPECT_TRUE(call.targets.empty());
 }
 
+TEST_F(CallTest, OnlyOutputsThatAreCopiedOutNeedCopyOutBytes) {
+  EXPECT_FALSE(NeedsCopyOutBytes(OutputMode::kBorrow));
+  EXPECT_TRUE(NeedsCopyOutBytes(OutputMode::kCopyOut));
+  EXPECT_FALSE(NeedsCopyOutBytes(OutputMode::kWriteInto));
+}
+
 TEST_F(CallTest, BindingMayBeNullOnlyIfTheProgramBindsNothing) {
   Affine affine = MakeAffine();
   affine.binding = nullptr;

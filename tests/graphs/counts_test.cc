@@ -289,7 +289,7 @@ TEST_F(CountsTest, WarmedChainReplaysWhateverTheDeviceDecides) {
            .feeds = {{.input = 0, .step = 0, .output = kY}},
            .counts = {{.input = 0, .step = 0, .output = kKept}}},
       };
-      ASSERT_OK(session_->Warm(chain, {}));
+      ASSERT_OK(session_->warming().Warm(chain, {}));
       session_->SetStance(Stance::kStrict);
       for (const bool counts : {true, false}) {
         const Tensor x = UploadMixed(bucket, bucket);
@@ -323,8 +323,9 @@ TEST_F(CountsTest, WarmedChainHoldsWhatALaterStepCounts) {
                                    {.input = 0, .step = 0, .output = 2},
                                    {.input = 0, .step = 0, .output = kY}};
   for (const WarmStep::Feed& wrong : wrongs)
-    EXPECT_EQ(session_->Warm(chain(wrong), {}).code(), absl::StatusCode::kInvalidArgument);
-  ASSERT_OK(session_->Warm(chain({.input = 0, .step = 0, .output = kKept}), {}));
+    EXPECT_EQ(session_->warming().Warm(chain(wrong), {}).code(),
+              absl::StatusCode::kInvalidArgument);
+  ASSERT_OK(session_->warming().Warm(chain({.input = 0, .step = 0, .output = kKept}), {}));
   session_->SetStance(Stance::kStrict);
   for (const int64_t kept : {3, 8}) {
     const Tensor x = UploadMixed(8, kept);

@@ -194,7 +194,8 @@ TEST_F(DecideTest, DescriptionNamesTheLeasesThatLieAroundTheCall) {
     return DescribeReason(request_, scene_.lane, Reason::kOtherLiveRegions);
   };
   EXPECT_EQ(describe(), "other_live_regions: nothing of its path is leased");
-  request_.child = true;
+  const Surroundings as_child;
+  request_.around = &as_child;
   EXPECT_EQ(describe(),
             "other_live_regions: leased around it: 2 of program 'rows' in bucket [8], 1 of program "
             "'rows' in bucket [16]");

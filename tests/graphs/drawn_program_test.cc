@@ -1,9 +1,9 @@
 // Goal: every valid program of a package runs, at every size, and computes what its steps say,
 // however plan and edges share its bytes. Method: programs drawn from a seed, without a finding of
 // the linter, recorded and replayed at several sizes, on inputs of the caller's and on outputs of
-// earlier calls, which some are given; results against the steps done on the host, bit by bit; the
-// emulator watches every access and every order. COPPICE_MUTATIONS says how many programs, in place
-// of 240.
+// earlier calls, which some are given, at their bucket's sizes or their own; results against the
+// steps done on the host, bit by bit; the emulator watches every access and every order.
+// COPPICE_MUTATIONS says how many programs, in place of 240.
 
 #include "tests/graphs/drawn_program.h"
 
@@ -94,6 +94,7 @@ class DrawnProgramTest : public PackageFixture {
   }
 
   Kept kept_;
+  std::string why_eager_;
   std::vector<DeviceMemory> given_;
 };
 
@@ -102,6 +103,8 @@ TEST_F(DrawnProgramTest, ValidProgramsRunAtEverySizeAndComputeWhatTheirStepsSay)
   const int64_t programs = Mutations(240);
   int64_t serial = 0;
   int64_t graphs = 0;
+  int64_t exact_replays = 0;
+  int64_t patched_nodes = 0;
   for (int64_t i = 0; i < programs && !HasFailure(); ++i) {
     const DrawnProgram program(random);
     package::PackageBuilder builder = package::SmallKernels();
@@ -110,26 +113,37 @@ TEST_F(DrawnProgramTest, ValidProgramsRunAtEverySizeAndComputeWhatTheirStepsSay)
     const package::LoadedPackage& loaded = Load(builder);
     for (const package::Finding& finding : package::Lint(loaded.package(), {.points_max = 4}))
       ASSERT_NE(finding.severity, package::Severity::kError) << ToText(finding);
-    const std::unique_ptr<Session> session = MakeSession();
-    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* const main, session->Register(loaded, "main", {}));
+    const std::unique_ptr<Session> session =
+        MakeSession({.log = [this](const std::string& line) { why_eager_ += line + "\n"; }});
+    const auto exact = static_cast<ExactReplay>(random() % 3);
+    SCOPED_TRACE(NameOf(exact));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Program* const main,
+                                 session->Register(loaded, "main", {.exact = exact}));
     for (int size = 0; size < 3; ++size) {
       const auto n = static_cast<int64_t>(1 + random() % DrawnProgram::kSizeMax);
       for (int call = 0; call < 3 && !HasFailure(); ++call)
         Call(*session, *main, program, n, random);
     }
-    EXPECT_EQ(session->stats().runs[static_cast<size_t>(RunKind::kEager)], 0);
+    EXPECT_EQ(session->stats().runs[static_cast<size_t>(RunKind::kEager)], 0) << why_eager_;
     for (const NodeInfo& node : session->nodes()) {
       serial += node.serial ? 1 : 0;
       graphs += node.recorded ? 1 : 0;
     }
+    exact_replays += session->stats().exact_replays;
+    patched_nodes += session->stats().patched_nodes;
     kept_ = {};
+    why_eager_.clear();
     given_.clear();
     loaded_.clear();
     zips_.clear();
   }
-  std::printf("%lld programs, %lld graphs, of which %lld run in series\n",
-              static_cast<long long>(programs), static_cast<long long>(graphs),
-              static_cast<long long>(serial));
+  std::printf(
+      "%lld programs, %lld graphs, of which %lld run in series; %lld replays at exact sizes, "
+      "%lld nodes set for them\n",
+      static_cast<long long>(programs), static_cast<long long>(graphs),
+      static_cast<long long>(serial), static_cast<long long>(exact_replays),
+      static_cast<long long>(patched_nodes));
+  EXPECT_GT(exact_replays, programs);
   EXPECT_LT(20 * serial, graphs) << "most programs' steps are ordered by what they touch";
 }
 

@@ -192,7 +192,7 @@ TEST_F(ExplainTest, NamesProgramAndExtentsOverTheLargestBucket) {
   const Explained strict = Run(affine, 71);
   EXPECT_THAT(MessageOf(strict.lease.status()),
               AllOf(HasSubstr("'affine'"), HasSubstr("n = 71 of at most 64")));
-  EXPECT_EQ(strict.said.text, MessageOf(strict.lease.status()));
+  EXPECT_EQ(strict.said.text, AsExplained(MessageOf(strict.lease.status())));
 }
 
 TEST_F(ExplainTest, NamesTheLeasesThatAGraphWasNotPlannedAround) {
@@ -208,7 +208,7 @@ TEST_F(ExplainTest, NamesTheLeasesThatAGraphWasNotPlannedAround) {
   const Explained refused = Run(affine, 4);
   EXPECT_THAT(refused.lease, StatusIs(kRefused));
   EXPECT_THAT(MessageOf(refused.lease.status()), HasSubstr(one));
-  EXPECT_EQ(refused.said.text, MessageOf(refused.lease.status()));
+  EXPECT_EQ(refused.said.text, AsExplained(MessageOf(refused.lease.status())));
   affine.session->SetStance(Stance::kRecord);
   const Explained second = Run(affine, 4);
   EXPECT_THAT(second.said.text, HasSubstr(one));

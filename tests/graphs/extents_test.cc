@@ -375,7 +375,7 @@ TEST_F(ExtentsTest, WarmedBucketsReplay) {
   spec.scalars = {{.name = "k"}};
   Open(spec);
   const int64_t scalars[] = {3};
-  ASSERT_OK(session_->Warm(*program_, nullptr, {{{8, 4}, {16, 4}}}, scalars, {}));
+  ASSERT_OK(session_->warming().Warm(*program_, nullptr, {{{8, 4}, {16, 4}}}, scalars, {}));
   session_->SetStance(Stance::kStrict);
   ExpectCall(RunKind::kReplay, {{7}, {4}, {17}}, {{7}, {4}, {17}}, {.scalars = {3}});
   ExpectCall(RunKind::kReplay, {{16}, {4}, {44}}, {{16}, {4}, {44}}, {.scalars = {3}});
@@ -384,10 +384,10 @@ TEST_F(ExtentsTest, WarmedBucketsReplay) {
 
 TEST_F(ExtentsTest, BucketsWithoutExtentsCannotBeWarmed) {
   Open(SpecWith("n - m", {"n", "m"}));
-  ExpectRefused(session_->Warm(*program_, nullptr, {{{8, 16}}}, {}, {}),
+  ExpectRefused(session_->warming().Warm(*program_, nullptr, {{{8, 16}}}, {}, {}),
                 {"Session::Warm", "'n - m'", "-8", "n = 8, m = 16"});
   Open(SpecWith("n * 576460752303423488", {"n"}));
-  EXPECT_THAT(session_->Warm(*program_, nullptr, {{{1}}}, {}, {}), StatusIs(kExhausted));
+  EXPECT_THAT(session_->warming().Warm(*program_, nullptr, {{{1}}}, {}, {}), StatusIs(kExhausted));
 }
 
 // One block of four has as many quarters as its bucket, so that only some calls below it are
@@ -401,7 +401,7 @@ TEST_F(ExtentsTest, AWarmedChainReplaysWhereverItsExpressionsAreBelowTheBucket) 
   const WarmStep chain[] = {
       {.program = program_, .bucket = {16}},
       {.program = program_, .bucket = {16}, .feeds = {{.input = 1, .step = 1, .output = 1}}}};
-  ASSERT_OK(session_->Warm(chain, {}));
+  ASSERT_OK(session_->warming().Warm(chain, {}));
   session_->SetStance(Stance::kStrict);
   for (const int64_t n : {16, 15, 13, 12, 9}) {
     std::vector<Tensor> inputs = {Upload({n}), Upload({(n + 3) / 4})};

@@ -416,7 +416,7 @@ TEST_F(InputsTest, ReleaseOnAStreamOrdersTheLaneBehindItsReader) {
 TEST_F(InputsTest, ReleaseOnAStreamEmptiesTheLeaseWhateverItAnswers) {
   const Sketched program = Draw(*session_, {.name = "p", .steps = {Output()}});
   COPPICE_ASSERT_OK_AND_ASSIGN(Made made, RunSketch(program, Upload(600, 0)));
-  EXPECT_FALSE(made.lease.Release(nullptr).ok()) << "the legacy stream";
+  EXPECT_FALSE(made.lease.Release(nullptr).ok()) << "no stream";
   EXPECT_EQ(made.lease.call_number(), 0U);
   EXPECT_EQ(session_->memory().usage().eager_live, 0);
 }

@@ -71,7 +71,7 @@ class JointSymbolsTest : public ExtentsFixture {
   }
 
   absl::Status Warm(const std::vector<Sizes>& buckets, int lane = 0) {
-    return session_->Warm(*program_, nullptr, buckets, {}, {.lane = lane});
+    return session_->warming().Warm(*program_, nullptr, buckets, {}, {.lane = lane});
   }
 };
 
@@ -144,7 +144,7 @@ TEST_F(JointSymbolsTest, EitherSymbolMakesASizeBeyondAnError) {
                                    HasSubstr(fmt::format("batch = {}, length = {} in no bucket of "
                                                          "pow2/pow2/budget:1024",
                                                          beyond[0], beyond[1]))));
-      EXPECT_EQ(last_.status, status);
+      EXPECT_EQ(MessageOf(last_.status), AsExplained(MessageOf(status)));
     }
     ExpectEager(5, 65, Reason::kPaddedTooMuch);
   }
@@ -279,9 +279,9 @@ TEST_F(JointSymbolsTest, OtherSymbolsKeepTheirLadders) {
   EXPECT_THAT(last_.text, HasSubstr("over_largest_bucket: other = 17 of at most 16"));
   ExpectCall(RunKind::kEager, {{9, 100}, {17}}, {{9, 100}, {17}});
   EXPECT_THAT(last_.text, HasSubstr("other = 17 of at most 16, batch = 9, length = 100 in no"));
-  ASSERT_OK(session_->SetPolicy(*program_, other, *PaddingPolicy::Linear(8, 16)));
-  EXPECT_EQ(session_->GetPolicy(*program_, other)->name(), "linear:8");
-  EXPECT_THAT(*session_->GetObserved(*program_, other), HasSubstr("\"beyond\": 2"));
+  ASSERT_OK(session_->policies().SetPolicy(*program_, other, *PaddingPolicy::Linear(8, 16)));
+  EXPECT_EQ(session_->policies().GetPolicy(*program_, other)->name(), "linear:8");
+  EXPECT_THAT(*session_->policies().GetObserved(*program_, other), HasSubstr("\"beyond\": 2"));
   ExpectCall(RunKind::kRecord, {{3, 100}, {5}}, {{3, 100}, {5}});
 }
 
@@ -393,7 +393,7 @@ TEST_F(JointSymbolsTest, AChainIsWarmedForWhateverIsInItsBucket) {
   WarmStep again = first;
   again.feeds = {{.input = 0, .step = 0, .output = 0}};
   const std::vector<WarmStep> chain = {first, again};
-  ASSERT_OK(session_->Warm(chain, {}));
+  ASSERT_OK(session_->warming().Warm(chain, {}));
   session_->SetStance(Stance::kStrict);
   for (const Sizes& size : std::vector<Sizes>{{4, 128}, {3, 128}, {4, 100}}) {
     const Lease lease = Serve(size[0], size[1]);
@@ -410,11 +410,11 @@ TEST_F(JointSymbolsTest, ThePolicyStaysAsItWasRegistered) {
   Open(PairSpec());
   for (const int symbol : {0, 1}) {
     const std::vector<absl::Status> refused = {
-        session_->GetPolicy(*program_, symbol).status(),
-        session_->SetPolicy(*program_, symbol, *PaddingPolicy::Pow2(512)),
-        session_->Rebucket(*program_, symbol, {}).status(),
-        session_->GetObserved(*program_, symbol).status(),
-        session_->SetObserved(*program_, symbol, "{}")};
+        session_->policies().GetPolicy(*program_, symbol).status(),
+        session_->policies().SetPolicy(*program_, symbol, *PaddingPolicy::Pow2(512)),
+        session_->policies().Rebucket(*program_, symbol, {}).status(),
+        session_->policies().GetObserved(*program_, symbol).status(),
+        session_->policies().SetObserved(*program_, symbol, "{}")};
     for (const absl::Status& status : refused) {
       EXPECT_THAT(
           status,
@@ -433,9 +433,10 @@ TEST_F(JointSymbolsTest, AProfileRecordsTheBucketsAgain) {
     ExpectBucket(3, 100, {4, 128});
     ExpectBucket(1, 300, {1, 512});
   }
-  ASSERT_OK(session_->SaveProfile(path));
+  ASSERT_OK(session_->warming().SaveProfile(path));
   Open(PairSpec());
-  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, session_->LoadProfile(path, {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
+                               session_->warming().LoadProfile(path, {}));
   EXPECT_EQ(loaded.recorded, 2);
   EXPECT_THAT(loaded.skipped, IsEmpty());
   EXPECT_THAT(Buckets(), UnorderedElementsAre(Sizes{4, 128}, Sizes{1, 512}));
@@ -451,9 +452,10 @@ TEST_F(JointSymbolsTest, BucketsOfAProfileThatThePolicyLacksAreLeftOut) {
     ExpectBucket(3, 100, {4, 128});
     ExpectBucket(8, 512, {8, 512});
   }
-  ASSERT_OK(session_->SaveProfile(path));
+  ASSERT_OK(session_->warming().SaveProfile(path));
   Open(PairSpec("1x512,4x256"));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, session_->LoadProfile(path, {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
+                               session_->warming().LoadProfile(path, {}));
   EXPECT_EQ(loaded.recorded, 1);
   ASSERT_EQ(loaded.skipped.size(), 1U);
   EXPECT_EQ(loaded.skipped[0].reason, ProfileSkip::kBucket);

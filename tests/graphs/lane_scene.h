@@ -13,7 +13,7 @@
 #include "graphs/lane/lane.h"
 #include "graphs/lane/window_map.h"
 #include "graphs/node/node.h"
-#include "graphs/program/registration.h"
+#include "graphs/program/program.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
 

@@ -192,6 +192,7 @@ TEST_F(MetricsTest, RetiredAndUnrecordedBucketsAreToldApart) {
     EXPECT_EQ(samples["coppice_buckets{state=\"recorded\"}"], 1);
     EXPECT_EQ(samples["coppice_graphs{state=\"retired\"}"], 0);
     EXPECT_GT(samples["coppice_graph_nodes"], 0);
+    EXPECT_EQ(samples["coppice_executables"], 1);
     ASSERT_OK(affine.session->Reset(*affine.program));
     samples = SamplesOf(*affine.session);
     EXPECT_EQ(samples["coppice_graphs{state=\"recorded\"}"], 0);

@@ -15,6 +15,18 @@
 
 namespace coppice {
 
+// The diamond with an output that is its input, and one that is all of y but its first element.
+inline nlohmann::json AliasedOutputsProgram() {
+  nlohmann::json program = DiamondProgram();
+  nlohmann::json& buffers = program["buffers"];
+  program["outputs"] = {"y", "same", "tail"};
+  buffers["same"] = package::FloatBuffer("output", {"n"});
+  buffers["same"]["alias"] = {{"buffer", "x"}};
+  buffers["tail"] = package::FloatBuffer("output", {"n - 1"});
+  buffers["tail"]["alias"] = {{"buffer", "y"}, {"offset", 4}};
+  return program;
+}
+
 // A device, and what packages and their programs need of it.
 class PackageFixture : public testing::Test {
  protected:
@@ -25,7 +37,7 @@ class PackageFixture : public testing::Test {
         package::Package::FromMemory(package::BytesOf(*zips_.back()), "test.zip", {});
     EXPECT_OK(opened);
     absl::StatusOr<std::unique_ptr<const package::LoadedPackage>> loaded =
-        package::LoadedPackage::Load(device_.driver(), *std::move(opened), {});
+        package::LoadedPackage::Load(device_.context(), *std::move(opened), {});
     EXPECT_OK(loaded);
     loaded_.push_back(*std::move(loaded));
     return *loaded_.back();

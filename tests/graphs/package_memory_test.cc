@@ -133,13 +133,13 @@ TEST_P(KernelBoundsTest, AccessOfWhatNoArgumentStandsForEndsTheKernel) {
   COPPICE_ASSERT_OK_AND_ASSIGN(package::Package opened,
                                package::Package::FromMemory(package::BytesOf(zip), "test.zip", {}));
   COPPICE_ASSERT_OK_AND_ASSIGN(
-      const auto loaded, package::LoadedPackage::Load(device.driver(), std::move(opened), {}));
+      const auto loaded, package::LoadedPackage::Load(device.context(), std::move(opened), {}));
   const std::string good_zip = ScaleThat("").Zip();
   COPPICE_ASSERT_OK_AND_ASSIGN(
       package::Package good_opened,
       package::Package::FromMemory(package::BytesOf(good_zip), "good.zip", {}));
   COPPICE_ASSERT_OK_AND_ASSIGN(
-      const auto good, package::LoadedPackage::Load(device.driver(), std::move(good_opened), {}));
+      const auto good, package::LoadedPackage::Load(device.context(), std::move(good_opened), {}));
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Session> session,
                                Session::Create(device.context(), {.stance = stance}));
   COPPICE_ASSERT_OK_AND_ASSIGN(const Program* const neighbour,

@@ -219,7 +219,7 @@ TEST_F(PackageProgramTest, WarmRecordsWithoutARun) {
   const Tensor cache = Upload(Ramp(64));
   COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session_->Bind(*main, {{cache}}));
   const std::vector<std::vector<int64_t>> buckets = {{64}, {128}};
-  ASSERT_OK(session_->Warm(*main, binding, buckets, {}, {}));
+  ASSERT_OK(session_->warming().Warm(*main, binding, buckets, {}, {}));
   EXPECT_EQ(device_.Download<float>(cache.data, 64), Ramp(64)) << "nothing ran";
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease,
                                Run(*session_, *main, {Upload(Ramp(50))}, binding));
@@ -232,10 +232,10 @@ TEST_F(PackageProgramTest, PlansAreKnownBeforeAnythingIsMapped) {
   const Program* main = Open(DiamondProgram());
   const std::vector<std::vector<int64_t>> buckets = {{64}, {1024}, {128}};
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<PlannedBucket> planned,
-                               session_->Plan(*main, buckets, {}));
+                               session_->warming().Plan(*main, buckets, {}));
   EXPECT_EQ(session_->memory().window(0, MemoryKind::kPlan).mapped_bytes, 0);
   ASSERT_EQ(planned.size(), 3U);
-  ASSERT_OK(session_->Warm(*main, nullptr, buckets, {}, {}));
+  ASSERT_OK(session_->warming().Warm(*main, nullptr, buckets, {}, {}));
   for (const NodeInfo& node : session_->nodes()) {
     const auto plan = std::ranges::find(planned, node.bucket, &PlannedBucket::bucket);
     ASSERT_NE(plan, planned.end());
@@ -243,7 +243,7 @@ TEST_F(PackageProgramTest, PlansAreKnownBeforeAnythingIsMapped) {
     EXPECT_EQ(node.live_bytes, plan->live_bytes);
     EXPECT_EQ(plan->plan_height, 3 * 4 * node.bucket[0]);
   }
-  EXPECT_THAT(session_->Plan(*main, {{{60}}}, {}).status(), StatusIs(kWrongArgument));
+  EXPECT_THAT(session_->warming().Plan(*main, {{{60}}}, {}).status(), StatusIs(kWrongArgument));
 }
 
 TEST_F(PackageProgramTest, KernelsReadTheRealSize) {
@@ -309,12 +309,7 @@ TEST_F(PackageProgramTest, SeedsDifferInEachCallAndReplayAfterSetSeed) {
 }
 
 TEST_F(PackageProgramTest, OutputsMayBeInputsOrPartsOfOthers) {
-  json program = DiamondProgram();
-  program["outputs"] = {"y", "same", "tail"};
-  program["buffers"]["same"] = FloatBuffer("output", {"n"});
-  program["buffers"]["same"]["alias"] = {{"buffer", "x"}};
-  program["buffers"]["tail"] = FloatBuffer("output", {"n - 1"});
-  program["buffers"]["tail"]["alias"] = {{"buffer", "y"}, {"offset", 4}};
+  json program = AliasedOutputsProgram();
   program["symbols"]["n"]["claim"] = nullptr;
   program["symbols"]["n"].erase("claim");
   const Program* main = Open(program);
@@ -381,7 +376,8 @@ TEST_F(PackageProgramTest, ConstantsComeFromTheirFileOrFromTheCaller) {
   EXPECT_GT(session_->memory().usage().bytes[static_cast<size_t>(MemoryKind::kConstants)], before);
 }
 
-TEST_F(PackageProgramTest, CallsRunFunctionsOfTheHostInTheirOrder) {
+// y[i] = 5 x[i], whose triple a function of the host computes.
+json CallProgram() {
   json program = DiamondProgram();
   const auto view = [](const char* buffer) {
     return json{{"buffer", buffer}, {"dtype", "f32"}, {"shape", {"n"}}};
@@ -391,7 +387,11 @@ TEST_F(PackageProgramTest, CallsRunFunctionsOfTheHostInTheirOrder) {
                          {"inputs", json::array({view("x")})},
                          {"outputs", json::array({view("thrice")})},
                          {"options", {{"times", 3}}}};
-  const LoadedPackage& loaded = LoadProgram(program);
+  return program;
+}
+
+TEST_F(PackageProgramTest, CallsRunFunctionsOfTheHostInTheirOrder) {
+  const LoadedPackage& loaded = LoadProgram(CallProgram());
   EXPECT_THAT(session_->Register(loaded, "main", {}).status(), StatusIs(kWrongArgument))
       << "nobody gave the function";
   const TestKernels kernels(device_.driver());
@@ -414,6 +414,40 @@ TEST_F(PackageProgramTest, CallsRunFunctionsOfTheHostInTheirOrder) {
     EXPECT_EQ(Read(lease), Times(Ramp(30), 5));
   }
   EXPECT_EQ(runs, 1) << "when it was recorded";
+}
+
+// Replays would leave out what it did elsewhere, and a run without a graph would not wait for it.
+TEST_F(PackageProgramTest, WorkThatLaunchesNothingOnItsStreamIsAnError) {
+  const StepFunction nothing = [](const FunctionCall& /*call*/) { return absl::OkStatus(); };
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Program* main,
+      session_->Register(LoadProgram(CallProgram()), "main", {.functions = {{"triple", nothing}}}));
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_THAT(Run(*session_, *main, {Upload(Ramp(30))}),
+                StatusIs(kWrongArgument, HasSubstr("launched nothing on the stream")));
+  }
+}
+
+TEST_F(PackageProgramTest, CallsOfEmptyTensorsMayLaunchNothing) {
+  json program = CallProgram();
+  program["symbols"]["n"]["min"] = 0;
+  program["symbols"]["n"].erase("claim");
+  const LoadedPackage& loaded = LoadProgram(program);
+  int runs = 0;
+  const StepFunction triple = [&](const FunctionCall&) {
+    ++runs;
+    return absl::OkStatus();
+  };
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const Program* main, session_->Register(loaded, "main", {.functions = {{"triple", triple}}}));
+  std::vector<RunKind> kinds;
+  for (int call = 0; call < 3; ++call) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session_, *main, {Upload(Ramp(0))}));
+    EXPECT_EQ(Read(lease), Ramp(0));
+    kinds.push_back(lease.kind());
+  }
+  EXPECT_THAT(kinds, ElementsAre(RunKind::kRecord, RunKind::kReplay, RunKind::kReplay));
+  EXPECT_EQ(runs, 1);
 }
 
 TEST_F(PackageProgramTest, GemmIsThere) {

@@ -399,7 +399,7 @@ TEST_F(PackageStepsTest, WorkThatCannotBeCapturedRunsWithoutAGraph) {
     EXPECT_EQ(lease.reason(), Reason::kNotCapturable);
     EXPECT_EQ(Read(lease), Times(Ramp(30), 5));
   }
-  EXPECT_THAT(session_->Warm(*main, nullptr, {{{32}}}, {}, {}), StatusIs(kRefused));
+  EXPECT_THAT(session_->warming().Warm(*main, nullptr, {{{32}}}, {}, {}), StatusIs(kRefused));
 }
 
 TEST_F(PackageStepsTest, CapturesOfTheCallerMayIncludeAProgramThatNeverRan) {

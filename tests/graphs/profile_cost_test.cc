@@ -88,10 +88,11 @@ TEST_F(ProfileCostTest, LoadingTakesTheCostOfRecordingFromTheCallsOfACallable) {
     serve(first, RunKind::kWarmUp);
     serve(first, RunKind::kRecord);
   });
-  ASSERT_OK(first.session->SaveProfile(path_));
+  ASSERT_OK(first.session->warming().SaveProfile(path_));
   const Affine next = MakeAffine({}, nullptr, spec());
   const LoadProfileOptions options = Bound(next);
-  const Cost loading = CostOf([&] { EXPECT_OK(next.session->LoadProfile(path_, options)); });
+  const Cost loading =
+      CostOf([&] { EXPECT_OK(next.session->warming().LoadProfile(path_, options)); });
   const auto replay = [&] {
     serve(next, RunKind::kReplay);
     serve(next, RunKind::kReplay);
@@ -108,10 +109,10 @@ TEST_F(ProfileCostTest, LoadingTakesTheCostOfRecordingFromTheCallsOfAPackage) {
   const std::unique_ptr<Session> first = MakeSession();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, first->Register(loaded, "main", {}));
   const Cost recording = CostOf([&] { Serve(*first, *program, nullptr, {}, RunKind::kRecord); });
-  ASSERT_OK(first->SaveProfile(path_));
+  ASSERT_OK(first->warming().SaveProfile(path_));
   const std::unique_ptr<Session> next = MakeSession();
   COPPICE_ASSERT_OK_AND_ASSIGN(program, next->Register(loaded, "main", {}));
-  const Cost loading = CostOf([&] { EXPECT_OK(next->LoadProfile(path_, {})); });
+  const Cost loading = CostOf([&] { EXPECT_OK(next->warming().LoadProfile(path_, {})); });
   const auto replay = [&] { Serve(*next, *program, nullptr, {}, RunKind::kReplay); };
   const Cost behind = CostOf(replay);
   Compare(recording, loading, behind, CostOf(replay));

@@ -35,7 +35,7 @@ class ProfileFixture : public SessionFixture {
     return affine;
   }
   void Save(const std::vector<std::pair<int64_t, int>>& launches) {
-    EXPECT_OK(Served(launches).session->SaveProfile(path_));
+    EXPECT_OK(Served(launches).session->warming().SaveProfile(path_));
   }
 
   LoadProfileOptions Bound(const Affine& affine) {
@@ -45,7 +45,7 @@ class ProfileFixture : public SessionFixture {
     return {.bindings = {{.binding = affine.binding, .scratch = scratch}}};
   }
   absl::StatusOr<LoadedProfile> Load(const Affine& affine) {
-    return affine.session->LoadProfile(path_, Bound(affine));
+    return affine.session->warming().LoadProfile(path_, Bound(affine));
   }
 
   nlohmann::json Saved() const { return nlohmann::json::parse(package::ReadBytes(path_)); }
@@ -85,7 +85,7 @@ class ProfileFixture : public SessionFixture {
     builder.manifest["programs"]["main"] = program;
     zips_.push_back(std::make_unique<std::string>(builder.Zip()));
     loaded_.push_back(*package::LoadedPackage::Load(
-        device_.driver(),
+        device_.context(),
         *package::Package::FromMemory(package::BytesOf(*zips_.back()), "test.zip", {}), {}));
     return *loaded_.back();
   }

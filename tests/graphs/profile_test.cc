@@ -24,7 +24,7 @@ using ProfileTest = ProfileFixture;
 
 TEST_F(ProfileTest, SaysWhatWasLaunchedHowOften) {
   const Affine affine = Served({{4, 2}, {64, 3}});
-  ASSERT_OK(affine.session->SaveProfile(path_));
+  ASSERT_OK(affine.session->warming().SaveProfile(path_));
   const json saved = Saved();
   EXPECT_EQ(saved["schema"], "coppice-profile");
   EXPECT_EQ(saved["schema_version"], json({1, 0}));
@@ -109,7 +109,7 @@ TEST_F(ProfileTest, CountsAreCarriedOnOnce) {
   ASSERT_OK(Load(next));
   ASSERT_OK(Load(next));
   ExpectRun(next, 4, RunKind::kReplay);
-  ASSERT_OK(next.session->SaveProfile(path_));
+  ASSERT_OK(next.session->warming().SaveProfile(path_));
   const json buckets = Saved()["programs"][0]["buckets"];
   ASSERT_EQ(buckets.size(), 2U);
   EXPECT_EQ(buckets[0]["launches"], 3);
@@ -121,7 +121,7 @@ TEST_F(ProfileTest, LaunchesOfEvictedGraphsCount) {
   ASSERT_OK(affine.session->Evict(nullptr));
   EXPECT_OK(Call(affine, 4));
   ASSERT_OK(affine.session->Evict(nullptr));
-  ASSERT_OK(affine.session->SaveProfile(path_));
+  ASSERT_OK(affine.session->warming().SaveProfile(path_));
   const json bucket = Saved()["programs"][0]["buckets"][0];
   EXPECT_EQ(bucket["launches"], 3);
   EXPECT_GT(bucket["graph_nodes"], 0);
@@ -132,10 +132,10 @@ TEST_F(ProfileTest, ResetForgetsCountsAndUnregisterThePrograms) {
   const Affine next = MakeAffine();
   ASSERT_OK(Load(next));
   ASSERT_OK(next.session->Reset(*next.program));
-  ASSERT_OK(next.session->SaveProfile(path_));
+  ASSERT_OK(next.session->warming().SaveProfile(path_));
   EXPECT_THAT(Saved()["programs"][0]["buckets"], IsEmpty());
   ASSERT_OK(next.session->Unregister(*next.program));
-  ASSERT_OK(next.session->SaveProfile(path_));
+  ASSERT_OK(next.session->warming().SaveProfile(path_));
   EXPECT_THAT(Saved()["programs"], IsEmpty());
 }
 
@@ -143,12 +143,12 @@ TEST_F(ProfileTest, LanesAddUpAndAreLoadedOneByOne) {
   const Affine affine = MakeAffine({.lanes = 2});
   for (const int lane : {0, 1, 1, 0, 1})
     EXPECT_OK(Call(affine, 4, 2, [lane](coppice::Call& call) { call.lane = lane; }));
-  ASSERT_OK(affine.session->SaveProfile(path_));
+  ASSERT_OK(affine.session->warming().SaveProfile(path_));
   EXPECT_EQ(Saved()["programs"][0]["buckets"][0]["launches"], 3);
   const Affine next = MakeAffine({.lanes = 2});
   LoadProfileOptions options = Bound(next);
   options.lane = 1;
-  ASSERT_OK(next.session->LoadProfile(path_, options));
+  ASSERT_OK(next.session->warming().LoadProfile(path_, options));
   ASSERT_EQ(next.session->nodes().size(), 1U);
   EXPECT_EQ(next.session->nodes()[0].lane, 1);
 }
@@ -162,7 +162,7 @@ TEST_F(ProfileTest, ProgressIsToldOfEachBucketWithNoLockHeld) {
     EXPECT_EQ(static_cast<int64_t>(next.session->nodes().size()), done);
     told.emplace_back(done, total);
   };
-  ASSERT_OK(next.session->LoadProfile(path_, options));
+  ASSERT_OK(next.session->warming().LoadProfile(path_, options));
   EXPECT_THAT(told, ElementsAre(std::pair(1, 2), std::pair(2, 2)));
 }
 
@@ -172,7 +172,7 @@ TEST_F(ProfileTest, StopsAtTheGraphsThatItMayRecord) {
   LoadProfileOptions options = Bound(next);
   options.graphs_max = 2;
   COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
-                               next.session->LoadProfile(path_, options));
+                               next.session->warming().LoadProfile(path_, options));
   EXPECT_EQ(loaded.recorded, 2);
   EXPECT_THAT(Recorded(*next.session), ElementsAre(8, 64));
   ExpectSkipped(loaded, ProfileSkip::kLimit, 2);
@@ -187,7 +187,7 @@ TEST_F(ProfileTest, LeavesOutWhatPassesTheBytesButNotSmallerOnesAfterIt) {
   LoadProfileOptions options = Bound(next);
   options.bytes_max = 16 * kMiB;
   COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
-                               next.session->LoadProfile(path_, options));
+                               next.session->warming().LoadProfile(path_, options));
   EXPECT_THAT(Recorded(*next.session), ElementsAre(4, 16));
   ExpectSkipped(loaded, ProfileSkip::kLimit, 1);
   EXPECT_EQ(loaded.skipped[0].bucket, Buckets{8});
@@ -203,7 +203,7 @@ TEST_F(ProfileTest, HoldsTheBytesToTheBooksOfWhatItRecorded) {
   LoadProfileOptions options = Bound(next);
   options.bytes_max = 1;
   COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
-                               next.session->LoadProfile(path_, options));
+                               next.session->warming().LoadProfile(path_, options));
   EXPECT_THAT(Recorded(*next.session), ElementsAre(8)) << "the profile said that it takes nothing";
   ExpectSkipped(loaded, ProfileSkip::kLimit, 2);
 }
@@ -254,6 +254,17 @@ TEST_F(ProfileTest, AnotherDeviceIsLeftOut) {
   }
 }
 
+TEST_F(ProfileTest, OneThatWasMadeAheadIsOfAnyDevice) {
+  Save({{4, 1}});
+  json profile = Saved();
+  profile.erase("device");
+  Write(profile);
+  const Affine next = MakeAffine();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, Load(next));
+  EXPECT_EQ(loaded.recorded, 1);
+  EXPECT_THAT(next.session->nodes(), SizeIs(1));
+}
+
 TEST_F(ProfileTest, ProgramsThatAreNotThereOrAreOthersAreLeftOut) {
   Save({{4, 1}});
   const Affine other = MakeAffine({}, nullptr, AffineSpec("other"));
@@ -271,10 +282,11 @@ TEST_F(ProfileTest, ProgramsThatAreNotThereOrAreOthersAreLeftOut) {
 TEST_F(ProfileTest, WithoutABindingAProgramIsLeftOutAndItsCountsAreCarried) {
   Save({{4, 2}});
   const Affine next = MakeAffine();
-  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded, next.session->LoadProfile(path_, {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile loaded,
+                               next.session->warming().LoadProfile(path_, {}));
   ExpectSkipped(loaded, ProfileSkip::kBinding, 1);
   const std::string before = package::ReadBytes(path_);
-  ASSERT_OK(next.session->SaveProfile(path_));
+  ASSERT_OK(next.session->warming().SaveProfile(path_));
   EXPECT_EQ(package::ReadBytes(path_), before);
 }
 
@@ -294,7 +306,7 @@ TEST_F(ProfileTest, WhatCannotBeWarmedIsLeftOut) {
   const Affine next = MakeAffine();
   COPPICE_ASSERT_OK_AND_ASSIGN(
       const LoadedProfile unscratched,
-      next.session->LoadProfile(path_, {.bindings = {{.binding = next.binding}}}));
+      next.session->warming().LoadProfile(path_, {.bindings = {{.binding = next.binding}}}));
   ExpectSkipped(unscratched, ProfileSkip::kFailed, 2);
   const Affine failing = MakeAffine(
       {}, AffineCallable([](CallContext& context) {
@@ -316,7 +328,7 @@ TEST_F(ProfileTest, WrongOptionsAreRefused) {
                                       {.bindings = {{}}},
                                       {.bindings = {{.binding = other.binding}}}};
   for (const LoadProfileOptions& options : wrong)
-    EXPECT_THAT(next.session->LoadProfile(path_, options), StatusIs(kWrongArgument));
+    EXPECT_THAT(next.session->warming().LoadProfile(path_, options), StatusIs(kWrongArgument));
 }
 
 TEST_F(ProfileTest, ASuspendedSessionLoadsNothing) {
@@ -350,7 +362,7 @@ TEST_F(ProfileTest, WrongFieldsAreRefusedWithTheirPointer) {
     Write(profile);
     ExpectRefused(kWrongArgument, pointer);
   }
-  for (const char* const field : {"schema", "device", "library", "programs"}) {
+  for (const char* const field : {"schema", "library", "programs"}) {
     json profile = saved;
     profile.erase(field);
     Write(profile);
@@ -379,7 +391,8 @@ TEST_F(ProfileTest, ACutFileChangesNothing) {
   const LoadProfileOptions options = Bound(next);
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     package::WriteBytes(path_, std::string_view(whole).substr(0, bytes));
-    EXPECT_THAT(next.session->LoadProfile(path_, options), StatusIs(kWrongArgument)) << bytes;
+    EXPECT_THAT(next.session->warming().LoadProfile(path_, options), StatusIs(kWrongArgument))
+        << bytes;
   }
   EXPECT_THAT(next.session->nodes(), IsEmpty());
   EXPECT_EQ(next.session->memory().usage().of(MemoryKind::kPlan), 0);
@@ -417,7 +430,7 @@ TEST_F(ProfileTest, HostileSizesAreRefused) {
 TEST_F(ProfileTest, FilesThatCannotBeReadOrWrittenAreErrorsOfTheirErrno) {
   const Affine next = MakeAffine();
   EXPECT_THAT(Load(next), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(next.session->SaveProfile(folder_ / "absent/session.profile"),
+  EXPECT_THAT(next.session->warming().SaveProfile(folder_ / "absent/session.profile"),
               StatusIs(absl::StatusCode::kNotFound));
 }
 
@@ -425,7 +438,7 @@ TEST_F(ProfileTest, AFailedWriteLeavesWhatWasThereAndNothingElse) {
   const Affine next = MakeAffine();
   std::filesystem::create_directory(path_);
   package::WriteBytes(path_ + "/kept", "kept");
-  EXPECT_FALSE(next.session->SaveProfile(path_).ok());
+  EXPECT_FALSE(next.session->warming().SaveProfile(path_).ok());
   EXPECT_EQ(package::ReadBytes(path_ + "/kept"), "kept");
   const std::filesystem::directory_iterator files(folder_.path());
   EXPECT_EQ(std::distance(begin(files), end(files)), 1);
@@ -437,12 +450,12 @@ TEST_F(ProfileTest, ProgramsOfAPackageAreKnownByIt) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, first->Register(loaded, "main", {}));
   for (const int64_t n : {60, 60, 7})
     ASSERT_OK(CallPackage(*first, *program, n));
-  ASSERT_OK(first->SaveProfile(path_));
+  ASSERT_OK(first->warming().SaveProfile(path_));
   EXPECT_EQ(Saved()["programs"][0]["digest"], "package:" + loaded.manifest().sha256 + ":main");
 
   const std::unique_ptr<Session> next = MakeSession();
   COPPICE_ASSERT_OK_AND_ASSIGN(program, next->Register(loaded, "main", {}));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile same, next->LoadProfile(path_, {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile same, next->warming().LoadProfile(path_, {}));
   EXPECT_EQ(same.recorded, 2);
   EXPECT_THAT(Recorded(*next), ElementsAre(64, 8));
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, CallPackage(*next, *program, 60));
@@ -451,7 +464,8 @@ TEST_F(ProfileTest, ProgramsOfAPackageAreKnownByIt) {
 
   const std::unique_ptr<Session> other = MakeSession();
   ASSERT_OK(other->Register(LoadProgram(DiamondProgram("5", "pow2")), "main", {}));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile differs, other->LoadProfile(path_, {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile differs,
+                               other->warming().LoadProfile(path_, {}));
   ExpectSkipped(differs, ProfileSkip::kDigest, 1);
 }
 
@@ -462,7 +476,7 @@ TEST_F(ProfileTest, CallsGoOnBesideALoading) {
   for (const int64_t n : {1, 2, 4, 8, 16, 32, 64})
     for (int call = 0; call < 2; ++call)
       ASSERT_OK(CallPackage(*first, *program, n));
-  ASSERT_OK(first->SaveProfile(path_));
+  ASSERT_OK(first->warming().SaveProfile(path_));
   constexpr int kLanes = 2;
   const DeviceMemory input = *device_.Upload(Ramp(64));
   const int rounds = std::max(2, 40 / static_cast<int>(TestShare()));
@@ -488,7 +502,7 @@ TEST_F(ProfileTest, CallsGoOnBesideALoading) {
     for (int lane = 0; lane < kLanes; ++lane)
       threads.emplace_back(call, lane);
     for (int lane = 0; lane < kLanes; ++lane) {
-      const absl::StatusOr<LoadedProfile> done = next->LoadProfile(path_, {.lane = lane});
+      const absl::StatusOr<LoadedProfile> done = next->warming().LoadProfile(path_, {.lane = lane});
       EXPECT_OK(done);
       if (!done.ok()) continue;
       for (const SkippedBucket& skipped : done->skipped)

@@ -307,7 +307,7 @@ TEST_F(RaggedTest, WarmChainsFeedPackedRowsToARectangle) {
   const std::vector<WarmStep> steps = {
       {.program = program_, .bucket = bucket},
       {.program = program_, .bucket = bucket, .feeds = {{.input = kX, .step = 0, .output = kY}}}};
-  ASSERT_OK(session_->Warm(steps, {}));
+  ASSERT_OK(session_->warming().Warm(steps, {}));
   session_->SetStance(Stance::kStrict);
   const Inputs inputs = Bring({2, 1, 3});
   for (int i = 0; i < 2; ++i) {
@@ -400,7 +400,7 @@ TEST_F(RaggedTest, WarmBucketsHaveEmptySequencesAndThenReplay) {
     Open(form);
     std::vector<std::vector<int64_t>> buckets = {{4, 8}};
     if (form.rectangle) buckets[0].push_back(4);
-    ASSERT_OK(session_->Warm(*program_, nullptr, buckets, {}, {}));
+    ASSERT_OK(session_->warming().Warm(*program_, nullptr, buckets, {}, {}));
     ExpectCall(RunKind::kReplay, {3, 0, 4});
   }
 }

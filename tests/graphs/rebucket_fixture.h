@@ -48,7 +48,7 @@ class RebucketFixture : public SessionFixture {
     return lease->kind();
   }
   static std::vector<int64_t> BucketsOf(const Affine& affine) {
-    return affine.session->GetPolicy(*affine.program, 0)->buckets();
+    return affine.session->policies().GetPolicy(*affine.program, 0)->buckets();
   }
   static std::vector<int64_t> Recorded(const Affine& affine) {
     std::vector<int64_t> buckets;
@@ -57,8 +57,8 @@ class RebucketFixture : public SessionFixture {
     return buckets;
   }
   static absl::Status SetBuckets(const Affine& affine, std::vector<int64_t> buckets) {
-    return affine.session->SetPolicy(*affine.program, 0,
-                                     *PaddingPolicy::List(buckets, buckets.back()));
+    return affine.session->policies().SetPolicy(*affine.program, 0,
+                                                *PaddingPolicy::List(buckets, buckets.back()));
   }
 
   DeviceMemory scratch_counter_;

@@ -21,7 +21,7 @@ TEST_F(RebucketPriceTest, ABucketCostsWhatItsGraphsTake) {
   RebucketOptions options = Eager(affine);
   options.dry_run = true;
   COPPICE_ASSERT_OK_AND_ASSIGN(RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kWouldSwap);
   EXPECT_EQ(report.bytes_before, 0);
   EXPECT_EQ(report.bytes_after, 0);
@@ -29,7 +29,8 @@ TEST_F(RebucketPriceTest, ABucketCostsWhatItsGraphsTake) {
 
   // Up to 8 as much as there, from 32 on as much as there, between them on a line.
   options.cost_per_byte = 1e-12;
-  COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, options));
+  COPPICE_ASSERT_OK_AND_ASSIGN(report,
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   const double old = 4 * 2 + 5 / 3.0 + 2 * 1;
   EXPECT_EQ(report.bytes_before, std::llround(old * bytes));
   double after = 0;
@@ -47,13 +48,14 @@ TEST_F(RebucketPriceTest, UnderPressureALadderOfFewerGraphsWins) {
   const auto bytes = static_cast<double>(affine.session->nodes()[0].exec_bytes);
   RebucketOptions options = Eager(affine);
   COPPICE_ASSERT_OK_AND_ASSIGN(RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kKept) << "nothing is padded";
   // A graph has to save 1.5 elements per call. That of 8 saves 8 of one call in seven, those of 2
   // and 1 less.
   options.period = 0;
   options.cost_per_byte = 1.5 / bytes;
-  COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, options));
+  COPPICE_ASSERT_OK_AND_ASSIGN(report,
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kSwapped) << report.why;
   EXPECT_THAT(BucketsOf(affine), ElementsAre(4, 16, 32, 64));
   EXPECT_GT(report.learned.waste_after_pct, report.learned.waste_before_pct);
@@ -72,11 +74,12 @@ TEST_F(RebucketPriceTest, BucketsThatWentUnderPressureComeBack) {
   options.relearn.reset();
   options.period = 0;
   COPPICE_ASSERT_OK_AND_ASSIGN(RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kKept) << "as many buckets as the policy in force";
   options.cost_per_byte = 1e-12;
   for (int turn = 0; turn < 3; ++turn) {
-    COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, options));
+    COPPICE_ASSERT_OK_AND_ASSIGN(report,
+                                 affine.session->policies().Rebucket(*affine.program, 0, options));
     EXPECT_LE(BucketsOf(affine).size(), 7U);
   }
   EXPECT_THAT(BucketsOf(affine), ElementsAre(1, 2, 4, 8, 16, 32, 64));
@@ -91,11 +94,12 @@ TEST_F(RebucketPriceTest, BytesComeBesideThePriceThatIsGiven) {
   options.relearn->learn.price = 1e6;  // Not read: price_of is given.
   options.relearn->learn.price_of = [](int64_t bucket) { return bucket == 20 ? 1e3 : 0; };
   COPPICE_ASSERT_OK_AND_ASSIGN(RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kWouldSwap);
   EXPECT_THAT(report.learned.added, Not(Contains(20)));
   options.relearn->learn.price_of = nullptr;
-  COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, options));
+  COPPICE_ASSERT_OK_AND_ASSIGN(report,
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_THAT(report.learned.buckets, ElementsAre(64)) << "a million elements for each";
 }
 
@@ -106,12 +110,13 @@ TEST_F(RebucketPriceTest, WithoutAGraphThereIsNothingToPriceABucketBy) {
   options.period = 0;
   options.cost_per_byte = 1e-12;
   COPPICE_ASSERT_OK_AND_ASSIGN(RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kKept);
   EXPECT_EQ(report.learned.buckets, BucketsOf(affine));
   EXPECT_EQ(report.bytes_before, 0);
   options.cost_per_byte = 0;
-  COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, options));
+  COPPICE_ASSERT_OK_AND_ASSIGN(report,
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kSwapped);
 }
 

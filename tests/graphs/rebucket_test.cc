@@ -56,7 +56,7 @@ TEST_F(RebucketTest, PolicyThatDoesNotFitIsRefused) {
   spec.symbols[0].max = 64;
   const Affine affine = MakeObserved({}, spec);
   const auto set = [&](int symbol, const PaddingPolicy& policy) {
-    return affine.session->SetPolicy(*affine.program, symbol, policy);
+    return affine.session->policies().SetPolicy(*affine.program, symbol, policy);
   };
   EXPECT_THAT(set(1, *PaddingPolicy::Pow2(64)), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_THAT(set(-1, *PaddingPolicy::Pow2(64)), StatusIs(StatusCode::kInvalidArgument));
@@ -66,19 +66,20 @@ TEST_F(RebucketTest, PolicyThatDoesNotFitIsRefused) {
   spec.symbols[0].multiple_of = 2;
   spec.symbols[0].policy = *PaddingPolicy::Linear(2, 64);
   const Program* const even = *affine.session->Register(spec, AffineCallable());
-  EXPECT_THAT(affine.session->SetPolicy(*even, 0, *PaddingPolicy::Linear(3, 64)),
+  EXPECT_THAT(affine.session->policies().SetPolicy(*even, 0, *PaddingPolicy::Linear(3, 64)),
               StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_OK(affine.session->SetPolicy(*even, 0, *PaddingPolicy::Linear(4, 64)));
-  EXPECT_THAT(MakeObserved().session->SetPolicy(*even, 0, *PaddingPolicy::Linear(4, 64)),
+  EXPECT_OK(affine.session->policies().SetPolicy(*even, 0, *PaddingPolicy::Linear(4, 64)));
+  EXPECT_THAT(MakeObserved().session->policies().SetPolicy(*even, 0, *PaddingPolicy::Linear(4, 64)),
               StatusIs(StatusCode::kInvalidArgument));
   ASSERT_OK(affine.session->Unregister(*even));
-  EXPECT_THAT(affine.session->SetPolicy(*even, 0, *PaddingPolicy::Linear(4, 64)),
+  EXPECT_THAT(affine.session->policies().SetPolicy(*even, 0, *PaddingPolicy::Linear(4, 64)),
               StatusIs(StatusCode::kFailedPrecondition));
-  EXPECT_THAT(affine.session->GetPolicy(*even, 0), StatusIs(StatusCode::kFailedPrecondition));
+  EXPECT_THAT(affine.session->policies().GetPolicy(*even, 0),
+              StatusIs(StatusCode::kFailedPrecondition));
   spec.name = "static";
   spec.symbols[0].kind = SymbolKind::kStatic;
   const Program* const unpadded = *affine.session->Register(spec, AffineCallable());
-  EXPECT_THAT(affine.session->SetPolicy(*unpadded, 0, *PaddingPolicy::Linear(4, 64)),
+  EXPECT_THAT(affine.session->policies().SetPolicy(*unpadded, 0, *PaddingPolicy::Linear(4, 64)),
               StatusIs(StatusCode::kInvalidArgument));
 }
 
@@ -86,12 +87,13 @@ TEST_F(RebucketTest, WhateverAsksForAPolicySeesTheOneInForce) {
   ProgramSpec spec = ObservedSpec();
   const Affine affine = MakeObserved({}, spec);
   PaddingPolicy guarded = *PaddingPolicy::List(std::vector<int64_t>{6, 64}, 64);
-  ASSERT_OK(affine.session->SetPolicy(*affine.program, 0, *guarded.WithGuard({.max_ratio = 2})));
+  ASSERT_OK(affine.session->policies().SetPolicy(*affine.program, 0,
+                                                 *guarded.WithGuard({.max_ratio = 2})));
   const int64_t scalar = std::bit_cast<int64_t>(2.0);
   const auto warm = [&](int64_t bucket) {
-    return affine.session->Warm(*affine.program, affine.binding,
-                                std::vector<std::vector<int64_t>>{{bucket}}, {&scalar, 1},
-                                {.scratch = scratch_});
+    return affine.session->warming().Warm(*affine.program, affine.binding,
+                                          std::vector<std::vector<int64_t>>{{bucket}}, {&scalar, 1},
+                                          {.scratch = scratch_});
   };
   EXPECT_THAT(warm(8), StatusIs(StatusCode::kInvalidArgument));
   EXPECT_OK(warm(6));
@@ -107,7 +109,7 @@ TEST_F(RebucketTest, WhateverAsksForAPolicySeesTheOneInForce) {
                                                          .stream = device_.stream()});
   EXPECT_THAT(explained.text, HasSubstr("n = 20 in a bucket of 64"));
   const std::string path = testing::TempDir() + "rebucket_profile.json";
-  ASSERT_OK(affine.session->SaveProfile(path));
+  ASSERT_OK(affine.session->warming().SaveProfile(path));
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   EXPECT_THAT(text.str(), HasSubstr("\"6,64\""));
@@ -127,10 +129,10 @@ TEST_F(RebucketTest, ResetKeepsPolicyAndWhatWasObserved) {
   const Affine affine = MakeObserved();
   Serve(affine, {5});
   ASSERT_OK(SetBuckets(affine, {6, 64}));
-  const std::string observed = *affine.session->GetObserved(*affine.program, 0);
+  const std::string observed = *affine.session->policies().GetObserved(*affine.program, 0);
   ASSERT_OK(affine.session->Reset(*affine.program));
   EXPECT_THAT(BucketsOf(affine), ElementsAre(6, 64));
-  EXPECT_EQ(*affine.session->GetObserved(*affine.program, 0), observed);
+  EXPECT_EQ(*affine.session->policies().GetObserved(*affine.program, 0), observed);
 }
 
 TEST_F(RebucketTest, CallsThatFitAreCountedHoweverTheyRun) {
@@ -138,14 +140,15 @@ TEST_F(RebucketTest, CallsThatFitAreCountedHoweverTheyRun) {
   Serve(affine, {5});
   ASSERT_OK(Call(affine, 70).status());
   EXPECT_FALSE(Call(affine, 9, 2, [](coppice::Call& call) { call.scalars = {}; }).ok());
-  EXPECT_THAT(*affine.session->GetObserved(*affine.program, 0),
+  EXPECT_THAT(*affine.session->policies().GetObserved(*affine.program, 0),
               HasSubstr(R"("calls": 4, "beyond": 1, "sizes": [[5, "3"]])"));
-  const absl::Status none = MakeAffine().session->GetObserved(*affine.program, 0).status();
+  const absl::Status none =
+      MakeAffine().session->policies().GetObserved(*affine.program, 0).status();
   EXPECT_EQ(none.code(), StatusCode::kInvalidArgument);
   const Affine unobserved = MakeAffine();
-  EXPECT_THAT(unobserved.session->GetObserved(*unobserved.program, 0),
+  EXPECT_THAT(unobserved.session->policies().GetObserved(*unobserved.program, 0),
               StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_THAT(unobserved.session->Rebucket(*unobserved.program, 0, {}),
+  EXPECT_THAT(unobserved.session->policies().Rebucket(*unobserved.program, 0, {}),
               StatusIs(StatusCode::kInvalidArgument));
 }
 
@@ -160,31 +163,31 @@ TEST_F(RebucketTest, HalfLifeIsNotNegative) {
 TEST_F(RebucketTest, WhatWasObservedGoesOnInAnotherSession) {
   const Affine before = MakeObserved();
   Serve(before, {20});
-  const std::string observed = *before.session->GetObserved(*before.program, 0);
+  const std::string observed = *before.session->policies().GetObserved(*before.program, 0);
   const Affine after = MakeObserved();
-  ASSERT_OK(after.session->SetObserved(*after.program, 0, observed));
-  EXPECT_EQ(*after.session->GetObserved(*after.program, 0), observed);
+  ASSERT_OK(after.session->policies().SetObserved(*after.program, 0, observed));
+  EXPECT_EQ(*after.session->policies().GetObserved(*after.program, 0), observed);
   COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                               after.session->Rebucket(*after.program, 0, Eager(after)));
+                               after.session->policies().Rebucket(*after.program, 0, Eager(after)));
   EXPECT_EQ(report.outcome, Rebucketed::kSwapped);
   EXPECT_EQ(report.calls, 3);
   EXPECT_THAT(BucketsOf(after), Contains(20));
   const auto set = [&](const std::string& text) {
-    return after.session->SetObserved(*after.program, 0, text);
+    return after.session->policies().SetObserved(*after.program, 0, text);
   };
   EXPECT_THAT(set("{"), StatusIs(StatusCode::kInvalidArgument));
   std::string other = observed;
   other.replace(other.find("\"limit\": 64"), 11, "\"limit\": 65");
   EXPECT_THAT(set(other), StatusIs(StatusCode::kInvalidArgument));
-  EXPECT_EQ(*after.session->GetObserved(*after.program, 0), observed);
+  EXPECT_EQ(*after.session->policies().GetObserved(*after.program, 0), observed);
 }
 
 TEST_F(RebucketTest, NewBucketsReplayFromTheFirstCall) {
   const Affine affine = MakeObserved();
   Serve(affine, {20, 5});
   const int before = Executions();
-  COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, Eager(affine)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report, affine.session->policies().Rebucket(
+                                                                *affine.program, 0, Eager(affine)));
   EXPECT_EQ(report.outcome, Rebucketed::kSwapped) << report.why;
   EXPECT_THAT(report.learned.added, Contains(20));
   EXPECT_GE(report.graphs, 1);
@@ -202,21 +205,25 @@ TEST_F(RebucketTest, NothingIsLearnedBeforeThePeriodIsOver) {
   Serve(affine, {20});
   RebucketOptions options = Eager(affine);
   options.period = 4;
-  EXPECT_EQ(affine.session->Rebucket(*affine.program, 0, options)->outcome, Rebucketed::kNotDue);
+  EXPECT_EQ(affine.session->policies().Rebucket(*affine.program, 0, options)->outcome,
+            Rebucketed::kNotDue);
   EXPECT_EQ(BucketsOf(affine).size(), 7U);
   ASSERT_OK(Call(affine, 20).status());
-  EXPECT_EQ(affine.session->Rebucket(*affine.program, 0, options)->outcome, Rebucketed::kSwapped);
-  EXPECT_EQ(affine.session->Rebucket(*affine.program, 0, options)->outcome, Rebucketed::kNotDue);
+  EXPECT_EQ(affine.session->policies().Rebucket(*affine.program, 0, options)->outcome,
+            Rebucketed::kSwapped);
+  EXPECT_EQ(affine.session->policies().Rebucket(*affine.program, 0, options)->outcome,
+            Rebucketed::kNotDue);
 }
 
 TEST_F(RebucketTest, LadderThatIsGoodStays) {
   const Affine affine = MakeObserved();
   RebucketOptions options = Eager(affine);
   options.period = 0;
-  EXPECT_EQ(affine.session->Rebucket(*affine.program, 0, options)->outcome, Rebucketed::kKept);
+  EXPECT_EQ(affine.session->policies().Rebucket(*affine.program, 0, options)->outcome,
+            Rebucketed::kKept);
   Serve(affine, {16, 32});
   COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kKept);
   EXPECT_EQ(report.learned.buckets, BucketsOf(affine));
 }
@@ -229,7 +236,7 @@ TEST_F(RebucketTest, DryRunOnlyReports) {
   options.binding = nullptr;
   for (int turn = 0; turn < 2; ++turn) {
     COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                                 affine.session->Rebucket(*affine.program, 0, options));
+                                 affine.session->policies().Rebucket(*affine.program, 0, options));
     EXPECT_EQ(report.outcome, Rebucketed::kWouldSwap);
     EXPECT_THAT(report.learned.buckets, Contains(20));
     EXPECT_EQ(report.graphs, 1);
@@ -246,13 +253,14 @@ TEST_F(RebucketTest, AtMostSoManyGraphsAreRecordedPerSwapAndMinute) {
   options.graphs_per_minute = 1;
   Serve(affine, {20});
   COPPICE_ASSERT_OK_AND_ASSIGN(RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kSwapped);
   EXPECT_EQ(report.graphs, 1);
   for (int turn = 0; turn < 4; ++turn)
     Serve(affine, {12});
   now = 59'999'999'999;
-  COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, options));
+  COPPICE_ASSERT_OK_AND_ASSIGN(report,
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kLimited);
   EXPECT_EQ(report.why.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(report.learned.added, Contains(12));
@@ -260,11 +268,13 @@ TEST_F(RebucketTest, AtMostSoManyGraphsAreRecordedPerSwapAndMinute) {
   now = 60'000'000'000;
   Serve(affine, {12});
   options.graphs_max = 0;
-  COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, options));
+  COPPICE_ASSERT_OK_AND_ASSIGN(report,
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kLimited);
   options.graphs_max = 1;
   Serve(affine, {12});
-  COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, options));
+  COPPICE_ASSERT_OK_AND_ASSIGN(report,
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   EXPECT_EQ(report.outcome, Rebucketed::kSwapped);
   EXPECT_THAT(BucketsOf(affine), Contains(12));
 }
@@ -274,8 +284,9 @@ TEST_F(RebucketTest, GraphLimitLeavesEverythingAsItWas) {
     const Affine affine =
         MakeObserved({.limits = {.graphs_per_program_max = 2, .on_limit = on_limit}});
     Serve(affine, {5, 20});
-    COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                                 affine.session->Rebucket(*affine.program, 0, Eager(affine)));
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        const RebucketReport report,
+        affine.session->policies().Rebucket(*affine.program, 0, Eager(affine)));
     EXPECT_EQ(report.outcome, Rebucketed::kNotRecorded);
     EXPECT_EQ(report.why.code(), StatusCode::kResourceExhausted);
     EXPECT_EQ(BucketsOf(affine).size(), 7U);
@@ -294,7 +305,7 @@ TEST_F(RebucketTest, DriverCallThatFailsLeavesTheOldLadderOrTheNewOne) {
     const int64_t faults = device_.ledger().faulted();
     device_.ledger().Inject({.nth = nth, .result = CuResult::kOutOfMemory});
     const absl::StatusOr<RebucketReport> report =
-        affine.session->Rebucket(*affine.program, 0, Eager(affine));
+        affine.session->policies().Rebucket(*affine.program, 0, Eager(affine));
     const bool injected = device_.ledger().faulted() > faults;
     device_.ledger().ClearFaults();
     const bool whole = report.ok() && report->outcome == Rebucketed::kSwapped;
@@ -317,10 +328,10 @@ TEST_F(RebucketTest, SuspendedSessionRefuses) {
   const Affine affine = MakeObserved();
   Serve(affine, {20});
   ASSERT_OK(affine.session->memory().Suspend({}));
-  EXPECT_THAT(affine.session->Rebucket(*affine.program, 0, Eager(affine)),
+  EXPECT_THAT(affine.session->policies().Rebucket(*affine.program, 0, Eager(affine)),
               StatusIs(StatusCode::kFailedPrecondition));
   ASSERT_OK(affine.session->memory().Resume());
-  EXPECT_EQ(affine.session->Rebucket(*affine.program, 0, Eager(affine))->outcome,
+  EXPECT_EQ(affine.session->policies().Rebucket(*affine.program, 0, Eager(affine))->outcome,
             Rebucketed::kSwapped);
   EXPECT_EQ(ExpectOutput(affine, 20), RunKind::kReplay);
 }
@@ -341,7 +352,7 @@ TEST_F(RebucketTest, OptionsThatAreNoneAreRefused) {
   const auto refused = [&](const auto& change) {
     RebucketOptions options = Eager(affine);
     change(options);
-    return affine.session->Rebucket(*affine.program, 0, options).status().code();
+    return affine.session->policies().Rebucket(*affine.program, 0, options).status().code();
   };
   EXPECT_EQ(refused([](RebucketOptions& o) { o.period = -1; }), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused([](RebucketOptions& o) { o.graphs_max = -1; }), StatusCode::kInvalidArgument);
@@ -365,11 +376,11 @@ TEST_F(RebucketTest, RanksThatVoteSwapByHand) {
       MakeObserved({.ranks = {.vote = [](RankVote&) { return absl::OkStatus(); }}});
   Serve(affine, {20});
   RebucketOptions options = Eager(affine);
-  EXPECT_THAT(affine.session->Rebucket(*affine.program, 0, options),
+  EXPECT_THAT(affine.session->policies().Rebucket(*affine.program, 0, options),
               StatusIs(StatusCode::kFailedPrecondition));
   options.dry_run = true;
   COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   ASSERT_OK(SetBuckets(affine, report.learned.buckets));
   Serve(affine, {20});
   EXPECT_THAT(Recorded(affine), Contains(20));
@@ -379,8 +390,8 @@ TEST_F(RebucketTest, EachLaneGetsTheGraphsThatTakeOverFromItsOwn) {
   const Affine affine = MakeObserved({.lanes = 3});
   Serve(affine, {20}, 0);
   Serve(affine, {20}, 2);
-  COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, Eager(affine)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report, affine.session->policies().Rebucket(
+                                                                *affine.program, 0, Eager(affine)));
   EXPECT_EQ(report.graphs, 2);
   EXPECT_EQ(ExpectOutput(affine, 20, 0), RunKind::kReplay);
   EXPECT_EQ(ExpectOutput(affine, 20, 2), RunKind::kReplay);
@@ -394,7 +405,7 @@ TEST_F(RebucketTest, BucketThatTakesOverFromOneThatGoesIsRecordedToo) {
   RebucketOptions options = Eager(affine);
   options.relearn->learn.count = 2;
   COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, options));
+                               affine.session->policies().Rebucket(*affine.program, 0, options));
   ASSERT_EQ(report.outcome, Rebucketed::kSwapped);
   EXPECT_EQ(ExpectOutput(affine, 18), RunKind::kReplay);
   EXPECT_EQ(ExpectOutput(affine, 64), RunKind::kReplay);
@@ -410,8 +421,8 @@ TEST_F(RebucketTest, OpenChainGoesOn) {
   options.relearn->learn.prior = 0;  // With one, buckets beyond the largest call stay.
   for (int call = 0; call < 12; ++call) {
     if (call == 6) {
-      COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report,
-                                   affine.session->Rebucket(*affine.program, 0, options));
+      COPPICE_ASSERT_OK_AND_ASSIGN(const RebucketReport report, affine.session->policies().Rebucket(
+                                                                    *affine.program, 0, options));
       EXPECT_EQ(report.outcome, Rebucketed::kSwapped) << report.why;
     }
     if (leases.size() == 3) leases.erase(leases.begin());
@@ -422,8 +433,8 @@ TEST_F(RebucketTest, OpenChainGoesOn) {
   leases.clear();
   // A lane finds out what has run by asking twice.
   for (int turn = 0; turn < 3; ++turn) {
-    ASSERT_OK(affine.session->Rebucket(*affine.program, 0,
-                                       {.binding = affine.binding, .scratch = scratch_}));
+    ASSERT_OK(affine.session->policies().Rebucket(
+        *affine.program, 0, {.binding = affine.binding, .scratch = scratch_}));
     ASSERT_OK(device_.Synchronize());
   }
   EXPECT_THAT(Recorded(affine), Not(Contains(32)));
@@ -449,13 +460,14 @@ TEST_F(RebucketTest, GraphsAreRecordedInTheBackgroundWhereThatIsAllowed) {
     ExpectOutput(affine, 20);
   affine.session->WaitForRecordings();
   EXPECT_EQ(ExpectOutput(affine, 20), RunKind::kReplay);
-  COPPICE_ASSERT_OK_AND_ASSIGN(RebucketReport report,
-                               affine.session->Rebucket(*affine.program, 0, Eager(affine)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(RebucketReport report, affine.session->policies().Rebucket(
+                                                          *affine.program, 0, Eager(affine)));
   EXPECT_EQ(report.outcome, Rebucketed::kNotRecorded);
   EXPECT_THAT(report.why.message(), HasSubstr("it is broken"));
   EXPECT_EQ(ExpectOutput(affine, 20), RunKind::kReplay);
   fails = false;
-  COPPICE_ASSERT_OK_AND_ASSIGN(report, affine.session->Rebucket(*affine.program, 0, Eager(affine)));
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      report, affine.session->policies().Rebucket(*affine.program, 0, Eager(affine)));
   EXPECT_EQ(report.outcome, Rebucketed::kSwapped) << report.why;
   EXPECT_EQ(ExpectOutput(affine, 20), RunKind::kReplay);
   EXPECT_EQ(recorded_here, 0);
@@ -468,17 +480,17 @@ TEST_F(RebucketTest, ProfileOfLearnedBucketsLoadsWhereTheyAreSet) {
   {
     const Affine affine = MakeObserved();
     Serve(affine, {20});
-    ASSERT_OK(affine.session->Rebucket(*affine.program, 0, Eager(affine)));
+    ASSERT_OK(affine.session->policies().Rebucket(*affine.program, 0, Eager(affine)));
     learned = BucketsOf(affine);
     ExpectOutput(affine, 20);
-    ASSERT_OK(affine.session->SaveProfile(path));
+    ASSERT_OK(affine.session->warming().SaveProfile(path));
   }
   const Affine affine = MakeObserved();
   const std::vector<ProfileBinding> bindings = {{.binding = affine.binding, .scratch = scratch_}};
-  ASSERT_OK(affine.session->LoadProfile(path, {.bindings = bindings}));
+  ASSERT_OK(affine.session->warming().LoadProfile(path, {.bindings = bindings}));
   EXPECT_THAT(Recorded(affine), Not(Contains(20)));
   ASSERT_OK(SetBuckets(affine, learned));
-  ASSERT_OK(affine.session->LoadProfile(path, {.bindings = bindings}));
+  ASSERT_OK(affine.session->warming().LoadProfile(path, {.bindings = bindings}));
   EXPECT_EQ(ExpectOutput(affine, 20), RunKind::kReplay);
   std::filesystem::remove(path);
 }
@@ -486,8 +498,9 @@ TEST_F(RebucketTest, ProfileOfLearnedBucketsLoadsWhereTheyAreSet) {
 TEST_F(RebucketTest, CallableThatLearnsEndsTheProcessAndSaysWhy) {
   Session* session = nullptr;
   const Program* program = nullptr;
-  const Affine affine = MakeAffine(
-      {}, AffineCallable([&](CallContext&) { return session->GetPolicy(*program, 0).status(); }));
+  const Affine affine = MakeAffine({}, AffineCallable([&](CallContext&) {
+                                     return session->policies().GetPolicy(*program, 0).status();
+                                   }));
   session = affine.session.get();
   program = affine.program;
   // A child that is forked has no device: one that begins anew.
@@ -503,8 +516,9 @@ TEST_F(RebucketTest, GuardStaysWithTheBucketsThatStay) {
   Serve(affine, {20});
   RebucketOptions options = Eager(affine);
   options.relearn->learn.count = 4;
-  ASSERT_EQ(affine.session->Rebucket(*affine.program, 0, options)->outcome, Rebucketed::kSwapped);
-  const PaddingPolicy policy = *affine.session->GetPolicy(*affine.program, 0);
+  ASSERT_EQ(affine.session->policies().Rebucket(*affine.program, 0, options)->outcome,
+            Rebucketed::kSwapped);
+  const PaddingPolicy policy = *affine.session->policies().GetPolicy(*affine.program, 0);
   const std::vector<int64_t> buckets = policy.buckets();
   EXPECT_EQ(policy.guard().min_replay_size, 3);
   ASSERT_EQ(policy.guard().lower_bounds.size(), buckets.size());
@@ -576,11 +590,11 @@ TEST_F(RebucketTest, CallsRunWhileOtherThreadsReplacePolicies) {
   while (running > 0) {
     EXPECT_OK(SetBuckets(affine, {8, 32, 64}));
     const absl::StatusOr<RebucketReport> report =
-        affine.session->Rebucket(*affine.program, 0, options);
+        affine.session->policies().Rebucket(*affine.program, 0, options);
     EXPECT_OK(report);
     swaps += report.ok() && report->outcome == Rebucketed::kSwapped ? 1 : 0;
-    EXPECT_OK(affine.session->SetObserved(*affine.program, 0,
-                                          *affine.session->GetObserved(*affine.program, 0)));
+    EXPECT_OK(affine.session->policies().SetObserved(
+        *affine.program, 0, *affine.session->policies().GetObserved(*affine.program, 0)));
   }
   for (std::thread& thread : threads)
     thread.join();

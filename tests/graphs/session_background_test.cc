@@ -87,7 +87,7 @@ TEST_F(BackgroundTest, WarmTakesTheLargestBucketFirstAndReportsProgress) {
   std::vector<int64_t> progress;
   const std::vector<std::vector<int64_t>> buckets = {{4}, {64}, {16}};
   const int64_t scalar = std::bit_cast<int64_t>(2.0);
-  ASSERT_OK(affine.session->Warm(
+  ASSERT_OK(affine.session->warming().Warm(
       *affine.program, affine.binding, buckets, {&scalar, 1},
       {.progress = [&](int64_t done, int64_t total) { progress.push_back(done * 10 + total); }}));
   EXPECT_THAT(extents, ElementsAre(64, 64, 16, 16, 4, 4));

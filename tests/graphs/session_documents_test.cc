@@ -24,7 +24,7 @@ void Change(std::string& value) {
   value += "\"\\\n é";
 }
 void Change(Dim& dim) {
-  dim = dim.symbol < 0 ? Dim::Symbol(3) : Dim::Fixed(dim.symbol);
+  dim = dim.is_fixed() ? Dim::Symbol(3) : Dim::Fixed(dim.index);
 }
 template <typename Enum>
 requires std::is_enum_v<Enum>

@@ -39,8 +39,8 @@ TEST_F(SessionFailureTest, StickyErrorIsTheAnswerOfWarmAndTrimToo) {
   ASSERT_EQ(CuResultOf(first), CuResult::kLaunchFailed);
   const std::vector<std::vector<int64_t>> buckets = {{8}};
   const int64_t scalar = std::bit_cast<int64_t>(2.0);
-  EXPECT_EQ(affine.session->Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
-                                 {.scratch = scratch}),
+  EXPECT_EQ(affine.session->warming().Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
+                                           {.scratch = scratch}),
             first);
   EXPECT_EQ(affine.session->memory().Trim(), first);
   EXPECT_EQ(Call(affine, 4).status(), first);

@@ -169,8 +169,8 @@ TEST_F(SessionMemoryTest, WarmSaysWhatTheBudgetDidNotKeep) {
   const Binding* scratch = *affine.session->Bind(*affine.program, AffineStatics(counter.address()));
   const int64_t scalar = std::bit_cast<int64_t>(2.0);
   const auto warm = [&](const std::vector<std::vector<int64_t>>& buckets) {
-    return affine.session->Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
-                                {.scratch = scratch});
+    return affine.session->warming().Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
+                                          {.scratch = scratch});
   };
   EXPECT_OK(warm({{1}, {2}}));
   EXPECT_EQ(affine.session->stats().evictions, 0);
@@ -340,14 +340,14 @@ TEST_F(SessionMemoryTest, SuspendLeavesNoPhysicalMemoryAndResumeBringsEverything
   EXPECT_THAT(refused, StatusIs(kRefused));
   const Tensor x = FloatsAt(uploads_.back().address(), 64);
   const int64_t factor = std::bit_cast<int64_t>(2.0);
-  EXPECT_EQ(affine.session
-                ->Explain({.program = affine.program,
-                           .binding = affine.binding,
-                           .inputs = {&x, 1},
-                           .scalars = {&factor, 1},
-                           .stream = device_.stream()})
-                .status,
-            refused);
+  EXPECT_EQ(MessageOf(affine.session
+                          ->Explain({.program = affine.program,
+                                     .binding = affine.binding,
+                                     .inputs = {&x, 1},
+                                     .scalars = {&factor, 1},
+                                     .stream = device_.stream()})
+                          .status),
+            AsExplained(MessageOf(refused)));
   EXPECT_THAT(last.Read(device_.stream()).status(), StatusIs(kRefused));
   EXPECT_THAT(affine.session->memory().Suspend({}), StatusIs(kRefused));
   ASSERT_OK(affine.session->memory().Resume());

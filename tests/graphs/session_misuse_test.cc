@@ -89,9 +89,10 @@ TEST_F(MisuseTest, ScratchThatSharesAMutatedInputIsRefused) {
       std::vector<Tensor>{Tensor::Dense(other.address(), DType::kFloat32, dims),
                           Tensor::Dense(counter_.address(), DType::kFloat32, dims)});
   const int64_t scalar = 0;
-  EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, {{std::vector<int64_t>{4}}},
-                                   {&scalar, 1}, {.scratch = scratch}),
-              StatusIs(kRefused));
+  EXPECT_THAT(
+      affine.session->warming().Warm(*affine.program, affine.binding, {{std::vector<int64_t>{4}}},
+                                     {&scalar, 1}, {.scratch = scratch}),
+      StatusIs(kRefused));
   EXPECT_EQ(Executions(), 0);
 }
 

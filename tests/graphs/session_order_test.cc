@@ -92,6 +92,44 @@ TEST_F(SessionOrderTest, ReaderOnAStreamThatWasDestroyedIsWaitedForAllTheSame) {
   EXPECT_EQ(device_.Download<float>(copy.address(), 4), Expected(4));
 }
 
+TEST_F(SessionOrderTest, CallsRunOnTheLegacyStreamByItsHandle) {
+  const auto legacy = reinterpret_cast<CuStream>(uintptr_t{1});
+  const Affine affine = MakeAffine();
+  const DeviceMemory target = *DeviceMemory::Create(device_.driver(), 16);
+  const int64_t dims[] = {4};
+  const Tensor targets[] = {Tensor::Dense(target.address(), DType::kFloat32, dims)};
+  std::vector<RunKind> kinds;
+  int64_t calls = 0;  // Of the driver, in the last call.
+  for (int round = 0; round < 4; ++round) {
+    int64_t before = 0;
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Call(affine, 4, 2, [&](coppice::Call& call) {
+                                   before = device_.ledger().calls();
+                                   call.stream = legacy;
+                                   call.output_mode = OutputMode::kWriteInto;
+                                   call.targets = targets;
+                                 }));
+    calls = device_.ledger().calls() - before;
+    kinds.push_back(lease.kind());
+    ASSERT_OK(device_.driver().Call<&DriverTable::StreamSynchronize>(legacy));
+    EXPECT_EQ(device_.Download<float>(target.address(), 4), Expected(4));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, lease.Read(legacy));
+    EXPECT_EQ(scope.output(0).data, target.address());
+  }
+  EXPECT_THAT(kinds,
+              ElementsAre(RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay));
+  EXPECT_EQ(calls, 3) << "staging, the graph, and the copy to the target";
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease other, Call(affine, 4));  // On a stream of its own.
+  EXPECT_EQ(Read(other), Expected(4));
+  EXPECT_EQ(affine.session->stats().stream_switches, 1);
+  for (const uintptr_t number : {0, 2}) {
+    const auto refused = [&](coppice::Call& call) {
+      call.stream = reinterpret_cast<CuStream>(number);
+    };
+    EXPECT_THAT(Call(affine, 4, 2, refused).status(),
+                StatusIs(kWrongArgument, HasSubstr(fmt::format("on stream {}; ", number))));
+  }
+}
+
 TEST_F(SessionOrderTest, LanesHaveWindowsOfTheirOwn) {
   Affine affine = MakeAffine({.lanes = 2});
   const auto on_lane = [](int lane) { return [lane](coppice::Call& call) { call.lane = lane; }; };

@@ -32,8 +32,8 @@ class RecordingTest : public SessionFixture {
     const Binding* scratch =
         *affine.session->Bind(*affine.program, AffineStatics(scratch_->address()));
     const int64_t scalar = std::bit_cast<int64_t>(2.0);
-    return affine.session->Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
-                                {.scratch = scratch, .progress = std::move(progress)});
+    return affine.session->warming().Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
+                                          {.scratch = scratch, .progress = std::move(progress)});
   }
 
   std::optional<DeviceMemory> scratch_;
@@ -471,15 +471,16 @@ TEST_F(RecordingTest, WarmRefusesWhatItCannotDo) {
     EXPECT_THAT(Warm(affine, Buckets({extent})), StatusIs(kWrongArgument));
   }
   const int64_t scalar = 0;
-  EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {&scalar, 1}, {}),
+  EXPECT_THAT(affine.session->warming().Warm(*affine.program, affine.binding, Buckets({4}),
+                                             {&scalar, 1}, {}),
               StatusIs(kRefused))
       << "affine mutates its counter and there is no scratch";
-  EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {&scalar, 1},
-                                   {.scratch = affine.binding}),
+  EXPECT_THAT(affine.session->warming().Warm(*affine.program, affine.binding, Buckets({4}),
+                                             {&scalar, 1}, {.scratch = affine.binding}),
               StatusIs(kRefused))
       << "the scratch is the real counter";
-  EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {},
-                                   {.scratch = affine.binding}),
+  EXPECT_THAT(affine.session->warming().Warm(*affine.program, affine.binding, Buckets({4}), {},
+                                             {.scratch = affine.binding}),
               StatusIs(kWrongArgument));
   const Affine eager = MakeAffine({.stance = Stance::kEager});
   EXPECT_THAT(Warm(eager, Buckets({4})), StatusIs(kRefused));
@@ -512,8 +513,8 @@ TEST_F(RecordingTest, WarmRefusesAScratchBindingOfAnotherProgramAndOneThatHasEnd
   ASSERT_OK(affine.session->Unbind(*ended));
   const int64_t scalar = 0;
   for (const Binding* scratch : {foreign, ended}) {
-    EXPECT_THAT(affine.session->Warm(*affine.program, affine.binding, Buckets({4}), {&scalar, 1},
-                                     {.scratch = scratch}),
+    EXPECT_THAT(affine.session->warming().Warm(*affine.program, affine.binding, Buckets({4}),
+                                               {&scalar, 1}, {.scratch = scratch}),
                 StatusIs(kWrongArgument));
   }
 }
@@ -587,7 +588,7 @@ TEST_F(RecordingTest, WarmAndTheBackgroundSayThatNothingWasCapturedToo) {
         ASSERT_OK(session->Run(call));
       session->WaitForRecordings();
     } else {
-      ASSERT_OK(session->Warm(*program, nullptr, buckets, {}, {}));
+      ASSERT_OK(session->warming().Warm(*program, nullptr, buckets, {}, {}));
     }
     EXPECT_EQ(session->stats().recordings_empty, 1);
     EXPECT_EQ(said, 1);

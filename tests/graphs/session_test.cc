@@ -3,6 +3,7 @@
 
 #include "coppice/graphs/session.h"
 
+#include "tests/graphs/dropping_driver.h"
 #include "tests/graphs/session_fixture.h"
 #include "tests/support/host_allocations.h"
 
@@ -66,31 +67,6 @@ TEST_F(SessionTest, HitWithNothingStagedMakesOneDriverCall) {
   EXPECT_EQ(Executions(), 3);
 }
 
-// The emulator allocates when it queues work, so the driver under this session stops queueing once
-// `work_is_dropped`: what is counted then is the session's own.
-const DriverTable* queueing_table = nullptr;
-bool work_is_dropped = false;
-
-CuResult LaunchKernelOrDrop(CuFunction function,
-                            unsigned grid_x,
-                            unsigned grid_y,
-                            unsigned grid_z,
-                            unsigned block_x,
-                            unsigned block_y,
-                            unsigned block_z,
-                            unsigned shared_bytes,
-                            CuStream stream,
-                            void** params,
-                            void** extra) {
-  if (work_is_dropped) return CuResult::kSuccess;
-  return queueing_table->LaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                                      shared_bytes, stream, params, extra);
-}
-
-CuResult GraphLaunchOrDrop(CuGraphExec exec, CuStream stream) {
-  return work_is_dropped ? CuResult::kSuccess : queueing_table->GraphLaunch(exec, stream);
-}
-
 class SessionHitTest : public SessionTest {
  protected:
   // Affine by this spec, with these extents given.
@@ -98,11 +74,7 @@ class SessionHitTest : public SessionTest {
 };
 
 void SessionHitTest::ExpectNoAllocations(ProgramSpec spec, std::span<const int64_t> extents) {
-  queueing_table = &device_.driver().table();
-  DriverTable table = *queueing_table;
-  table.LaunchKernel = LaunchKernelOrDrop;
-  table.GraphLaunch = GraphLaunchOrDrop;
-  const Driver driver(table, DriverKind::kEmulator);
+  const Driver driver = DroppingDriver(device_.driver());
   const Context context = *Context::Create(driver);
   Affine affine{.session = *Session::Create(context, {})};
   affine.program = *affine.session->Register(std::move(spec), AffineCallable());

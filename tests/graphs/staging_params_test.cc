@@ -17,40 +17,40 @@ using Wide = StagingParamsOf<kWideStagingBytes>;
 TEST(StagingParamsTest, StructsAreCopiedByteForByte) {
   EXPECT_TRUE(std::is_trivially_copyable_v<Wide>);
   EXPECT_TRUE(std::is_standard_layout_v<Wide>);
-  EXPECT_TRUE(std::is_trivially_copyable_v<StagedCopyOf<4>>);
+  EXPECT_TRUE(std::is_trivially_copyable_v<StagedCopy>);
 }
 
 TEST(StagingParamsTest, CopyHasNoPadding) {
-  using Copy = StagedCopyOf<4>;
-  EXPECT_EQ(sizeof(Copy), 168U);
-  EXPECT_EQ(offsetof(Copy, target), 8U);
-  EXPECT_EQ(offsetof(Copy, fill), 16U);
-  EXPECT_EQ(offsetof(Copy, tiles), 24U);
-  EXPECT_EQ(offsetof(Copy, element_bytes), 32U);
-  EXPECT_EQ(offsetof(Copy, noise_set), 34U);
-  EXPECT_EQ(offsetof(Copy, noise_clear), 35U);
-  EXPECT_EQ(offsetof(Copy, padding), 36U);
-  EXPECT_EQ(offsetof(Copy, rows), 37U);
-  EXPECT_EQ(offsetof(Copy, rows_axis), 38U);
-  EXPECT_EQ(offsetof(Copy, ragged), 39U);
-  EXPECT_EQ(offsetof(Copy, sizes), 40U);
-  EXPECT_EQ(offsetof(Copy, strides), 72U);
-  EXPECT_EQ(offsetof(Copy, padded), 104U);
-  EXPECT_EQ(offsetof(Copy, target_strides), 136U);
+  EXPECT_EQ(sizeof(StagedCopy), 40U);
+  EXPECT_EQ(offsetof(StagedCopy, target), 8U);
+  EXPECT_EQ(offsetof(StagedCopy, fill), 16U);
+  EXPECT_EQ(offsetof(StagedCopy, end_tile), 24U);
+  EXPECT_EQ(offsetof(StagedCopy, rank), 32U);
+  EXPECT_EQ(offsetof(StagedCopy, element_bytes), 33U);
+  EXPECT_EQ(offsetof(StagedCopy, noise_set), 34U);
+  EXPECT_EQ(offsetof(StagedCopy, noise_clear), 35U);
+  EXPECT_EQ(offsetof(StagedCopy, padding), 36U);
+  EXPECT_EQ(offsetof(StagedCopy, rows), 37U);
+  EXPECT_EQ(offsetof(StagedCopy, rows_axis), 38U);
+  EXPECT_EQ(offsetof(StagedCopy, ragged), 39U);
+}
+
+TEST(StagingParamsTest, AxisHasNoPadding) {
+  EXPECT_EQ(sizeof(StagedAxis), 32U);
+  EXPECT_EQ(offsetof(StagedAxis, stride), 8U);
+  EXPECT_EQ(offsetof(StagedAxis, padded), 16U);
+  EXPECT_EQ(offsetof(StagedAxis, target_stride), 24U);
 }
 
 TEST(StagingParamsTest, CopyTakesWhatItsRankNeeds) {
-  EXPECT_EQ(sizeof(StagedCopyOf<1>), 72U);
-  EXPECT_EQ(sizeof(StagedCopyOf<2>), 104U);
-  EXPECT_EQ(sizeof(StagedCopyOf<8>), 296U);
-  for (const int rank : {1, 2, 4, 8})
+  for (int rank = 1; rank <= kStagingRankMax; ++rank)
     EXPECT_EQ(StagedCopyBytes(rank), 40 + 32 * rank);
 }
 
 TEST(StagingParamsTest, HeaderHasNoPadding) {
   EXPECT_EQ(sizeof(StagingHeader), 400U);
   EXPECT_EQ(offsetof(StagingHeader, copy_count), 10U);
-  EXPECT_EQ(offsetof(StagingHeader, rank), 12U);
+  EXPECT_EQ(offsetof(StagingHeader, copy_bytes), 12U);
   EXPECT_EQ(offsetof(StagingHeader, counts), 16U);
   EXPECT_EQ(offsetof(StagingHeader, ragged), 80U);
   EXPECT_EQ(offsetof(StagingHeader, words), 192U);
@@ -90,14 +90,18 @@ TEST(StagingParamsTest, DefaultHeaderStagesNothing) {
   const StagingHeader header;
   EXPECT_EQ(header.copy_count, 0);
   EXPECT_EQ(header.word_count, 0);
-  EXPECT_EQ(header.rank, 1);
+  EXPECT_EQ(header.ragged_count, 0);
 }
 
 TEST(StagingParamsTest, TilesCoverTheElements) {
-  EXPECT_EQ(TilesFor(0), 0);
-  EXPECT_EQ(TilesFor(1), 1);
-  EXPECT_EQ(TilesFor(kStagingElementsPerBlock), 1);
-  EXPECT_EQ(TilesFor(kStagingElementsPerBlock + 1), 2);
+  for (const int64_t bytes : {1, 2, 4, 8}) {
+    const int64_t most = TileElements(bytes);
+    EXPECT_EQ(most * bytes, kStagingTileBytes);
+    EXPECT_EQ(TilesFor(0, bytes), 0);
+    EXPECT_EQ(TilesFor(1, bytes), 1);
+    EXPECT_EQ(TilesFor(most, bytes), 1);
+    EXPECT_EQ(TilesFor(most + 1, bytes), 2);
+  }
 }
 
 }  // namespace

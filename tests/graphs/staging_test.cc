@@ -174,21 +174,19 @@ TEST(FillPatternTest, ZeroRepeatLastAndUndefinedGiveZero) {
   }
 }
 
-// The copies of some arguments, as a kernel sees them.
-template <int kRank>
-StagedCopyOf<kRank> CopyOf(const StagingArguments& arguments, int index) {
-  StagedCopyOf<kRank> copy;
-  std::memcpy(&copy,
-              reinterpret_cast<const char*>(arguments.words()) + sizeof(StagingHeader) +
-                  static_cast<size_t>(index) * sizeof(copy),
-              sizeof(copy));
-  return copy;
-}
+// A copy of some arguments of rank 2, as a kernel sees it.
+struct SeenCopy {
+  StagedCopy copy;
+  StagedAxis axes[2];
+};
 
-TEST(StagingArgumentsTest, RanksAreRoundedUpToAPowerOfTwo) {
-  const std::vector<int> rounded = {1, 1, 2, 4, 4, 8, 8, 8, 8};
-  for (int rank = 0; rank <= kRankMax; ++rank)
-    EXPECT_EQ(StagingArguments(rank).rank(), rounded[static_cast<size_t>(rank)]);
+SeenCopy CopyOf(const StagingArguments& arguments, int index) {
+  SeenCopy seen;
+  std::memcpy(&seen,
+              reinterpret_cast<const char*>(arguments.words()) + sizeof(StagingHeader) +
+                  static_cast<size_t>(index) * sizeof(seen),
+              sizeof(seen));
+  return seen;
 }
 
 TEST(StagingArgumentsTest, SourceIsSetDroppedAndFilled) {
@@ -199,23 +197,40 @@ TEST(StagingArgumentsTest, SourceIsSetDroppedAndFilled) {
   Tensor source = Tensor::Dense(0x3000, DType::kInt32, std::vector<int64_t>{2, 3});
   source.strides = {1, 2};
   EXPECT_EQ(arguments.SetSource(1, source), 6);
-  const auto set = CopyOf<2>(arguments, 1);
-  EXPECT_EQ(set.source, 0x3000U);
-  EXPECT_THAT(set.sizes, ElementsAre(2, 3));
-  EXPECT_THAT(set.strides, ElementsAre(1, 2));
-  EXPECT_THAT(set.padded, ElementsAre(4, 8));
-  EXPECT_EQ(set.padding, StagedPadding::kRepeatLast);
+  const SeenCopy set = CopyOf(arguments, 1);
+  EXPECT_EQ(set.copy.source, 0x3000U);
+  EXPECT_EQ(set.copy.rank, 2);
+  EXPECT_EQ(set.axes[0].size, 2);
+  EXPECT_EQ(set.axes[1].size, 3);
+  EXPECT_EQ(set.axes[0].stride, 1);
+  EXPECT_EQ(set.axes[1].stride, 2);
+  EXPECT_EQ(set.axes[0].padded, 4);
+  EXPECT_EQ(set.axes[1].padded, 8);
+  EXPECT_EQ(set.axes[0].target_stride, 8);
+  EXPECT_EQ(set.axes[1].target_stride, 1);
+  EXPECT_EQ(set.copy.padding, StagedPadding::kRepeatLast);
   arguments.SetFill(1, 77);
   arguments.DropSource(1);
-  const auto dropped = CopyOf<2>(arguments, 1);
-  EXPECT_EQ(dropped.source, 0U);
-  EXPECT_THAT(dropped.sizes, ElementsAre(0, 0));
-  EXPECT_EQ(dropped.fill, 77U);
-  EXPECT_EQ(dropped.padding, StagedPadding::kFill);
-  EXPECT_EQ(CopyOf<2>(arguments, 0).source, 0x2000U);
-  EXPECT_EQ(CopyOf<2>(arguments, 2).source, 0x2000U);
+  const SeenCopy dropped = CopyOf(arguments, 1);
+  EXPECT_EQ(dropped.copy.source, 0U);
+  EXPECT_EQ(dropped.copy.fill, 77U);
+  EXPECT_EQ(dropped.copy.padding, StagedPadding::kFill);
+  EXPECT_EQ(CopyOf(arguments, 0).copy.source, 0x2000U);
+  EXPECT_EQ(CopyOf(arguments, 2).copy.source, 0x2000U);
   EXPECT_EQ(
       arguments.SetSource(0, Tensor::Dense(0x4000, DType::kInt32, std::vector<int64_t>{0, 8})), 0);
+}
+
+TEST(StagingArgumentsTest, TilesOfCopiesLieEndToEnd) {
+  StagingArguments arguments(2);
+  int64_t end = 0;
+  for (const int64_t rows : {100, 0, 1, 1000}) {
+    const Tensor place = Tensor::Dense(0x2000, DType::kInt16, std::vector<int64_t>{rows, 8});
+    arguments.Add(place, place, Fill::Zero());
+    end += TilesFor(rows * 8, 2);
+    EXPECT_EQ(CopyOf(arguments, arguments.copy_count() - 1).copy.end_tile, end);
+  }
+  EXPECT_EQ(arguments.blocks(), end);
 }
 
 TEST(StagingArgumentsTest, ClearedArgumentsHaveNoCopiesAndNoWords) {
@@ -369,13 +384,28 @@ TEST_F(StagingTest, RepeatsZeroWhereThereIsNoElement) {
 }
 
 TEST_F(StagingTest, StagesAroundTheEdgesOfTiles) {
-  for (const int64_t count : {1023, 1024, 1025, 2048, 5000}) {
+  constexpr int64_t kTile = TileElements(sizeof(int32_t));
+  for (const int64_t count : {kTile - 1, kTile, kTile + 1, 2 * kTile, 5 * kTile - 3}) {
     std::vector<int32_t> values(static_cast<size_t>(count));
     std::iota(values.begin(), values.end(), 0);
     std::vector<int32_t> expected = values;
     expected.resize(static_cast<size_t>(count) + 3, 8);
     EXPECT_EQ(Stage(values, {count}, {count + 3}, Fill::Value(8)), expected);
   }
+}
+
+TEST_F(StagingTest, AScalarThatWasDroppedIsStagedAgain) {
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory source, device_.Upload<int32_t>({5}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const DeviceMemory target, device_.Upload<int32_t>({0}));
+  const Tensor from = Tensor::Dense(source.address(), DType::kInt32, {});
+  StagingArguments arguments;
+  arguments.Add(from, Tensor::Dense(target.address(), DType::kInt32, {}), Fill::Value(8));
+  arguments.DropSource(0);
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+  EXPECT_THAT(device_.Download<int32_t>(target.address(), 1), ElementsAre(8));
+  arguments.SetSource(0, from);
+  ASSERT_OK(kernels_->Launch(device_.stream(), arguments));
+  EXPECT_THAT(device_.Download<int32_t>(target.address(), 1), ElementsAre(5));
 }
 
 TEST_F(StagingTest, StagesRandomTensorsLikeTheNaiveLoop) {
@@ -558,13 +588,18 @@ TEST_F(StagingTest, MakesNoCallForNothing) {
 TEST_F(StagingTest, ReportsWhatTheDriverSays) {
   StagingArguments arguments;
   arguments.header().word_count = 1;
-  EXPECT_FALSE(kernels_->Launch(nullptr, arguments).ok());  // The legacy stream.
+  CuStream handle = nullptr;
+  {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Stream stream, Stream::Create(device_.driver()));
+    handle = stream.handle();
+  }
+  EXPECT_FALSE(kernels_->Launch(handle, arguments).ok());
 }
 
 TEST(StagingKernelsTest, LoadLaunchesEachKernelOnce) {
   TestDevice device{DriverLedger::Options()};
   COPPICE_ASSERT_OK_AND_ASSIGN(const StagingKernels kernels, StagingKernels::Load(device.driver()));
-  EXPECT_EQ(device.ledger().calls(&DriverTable::LaunchKernel), 4);
+  EXPECT_EQ(device.ledger().calls(&DriverTable::LaunchKernel), 7);
 }
 
 TEST(StagingDeathTest, ChecksItsCounts) {

@@ -342,17 +342,18 @@ TEST_F(StridesTest, EveryWayIntoASessionRefusesThem) {
     };
     for (const Stance stance : {Stance::kRecord, Stance::kEager}) {
       session->SetStance(stance);
-      expect_refused(session->Explain(call).status, "Session::Run");
+      expect_refused(session->Explain(call).status, "Session::Explain");
       expect_refused(session->Run(call).status(), "Session::Run");
-      expect_refused(session->Include(call).status(), "Session::Run");
+      expect_refused(session->Include(call).status(), "Session::Include");
     }
     session->SetStance(Stance::kRecord);
     const auto warm = [&](int64_t bucket) {
-      return session->Warm(*program, nullptr, std::vector<std::vector<int64_t>>{{bucket}}, {}, {});
+      return session->warming().Warm(*program, nullptr, std::vector<std::vector<int64_t>>{{bucket}},
+                                     {}, {});
     };
     const auto warm_chain = [&](int64_t bucket) {
       const WarmStep steps[] = {{.program = program, .bucket = {bucket}}};
-      return session->Warm(steps, {});
+      return session->warming().Warm(steps, {});
     };
     expect_refused(warm(4), "Session::Warm");
     expect_refused(warm_chain(4), "Session::Warm");

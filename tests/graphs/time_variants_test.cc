@@ -88,7 +88,7 @@ TEST_F(TimeVariantsTest, WarmTimesAheadOfTraffic) {
   const std::unique_ptr<Session> session = MakeTimedSession();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(loaded, "main", {}));
   const std::vector<std::vector<int64_t>> buckets = {{64}, {128}};
-  ASSERT_OK(session->Warm(*program, nullptr, buckets, {}, {}));
+  ASSERT_OK(session->warming().Warm(*program, nullptr, buckets, {}, {}));
   EXPECT_THAT(session->variants(), SizeIs(2));
   const int64_t timed = clock_.timed();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease lease, Run(*session, *program, {Upload(Ramp(50))}));
@@ -154,7 +154,7 @@ TEST_F(TimeVariantsTest, StaticInputsThatTheProgramWritesAreWrittenByCallsAlone)
   const Tensor cache = Upload(Ramp(64));
   COPPICE_ASSERT_OK_AND_ASSIGN(const Binding* binding, session->Bind(*program, {{cache}}));
   const std::vector<std::vector<int64_t>> buckets = {{64}};
-  ASSERT_OK(session->Warm(*program, binding, buckets, {}, {}));
+  ASSERT_OK(session->warming().Warm(*program, binding, buckets, {}, {}));
   EXPECT_GT(clock_.timed(), 0);
   EXPECT_EQ(device_.Download<float>(cache.data, 64), Ramp(64)) << "no call ran yet";
   for (const float factor : {2.F, 4.F}) {
@@ -270,13 +270,14 @@ TEST_F(TimeVariantsTest, AProfileCarriesThemAndNothingIsTimedAgain) {
     const std::unique_ptr<Session> session = MakeTimedSession();
     COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(loaded, "main", {}));
     ASSERT_OK(Run(*session, *program, {Upload(Ramp(100))}));
-    ASSERT_OK(session->SaveProfile(path));
+    ASSERT_OK(session->warming().SaveProfile(path));
   }
   const int64_t timed = clock_.timed();
   SetCosts(loaded, {1, 3, 2});
   const std::unique_ptr<Session> session = MakeTimedSession();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(loaded, "main", {}));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile profile, session->LoadProfile(path, {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const LoadedProfile profile,
+                               session->warming().LoadProfile(path, {}));
   EXPECT_EQ(profile.recorded, 1);
   EXPECT_EQ(clock_.timed(), timed);
   ASSERT_THAT(session->variants(), SizeIs(1));
@@ -298,7 +299,7 @@ TEST_F(TimeVariantsTest, LanesAgreeWhicheverTimesFirst) {
   for (int lane = 0; lane < 2; ++lane) {
     threads.emplace_back([&, lane] {
       ASSERT_OK(timed_context_->MakeCurrent());
-      EXPECT_OK(session->Warm(*program, nullptr, buckets, {}, {.lane = lane}));
+      EXPECT_OK(session->warming().Warm(*program, nullptr, buckets, {}, {.lane = lane}));
     });
   }
   for (std::thread& thread : threads)

@@ -37,7 +37,7 @@ TEST_F(TorchLimitsTest, CallAtTheGraphLimitRunsEagerlyIfTheInputThatMovesWasAnEa
 TEST_F(TorchLimitsTest, RecordingsUpToTheLargestWarmedAheadMapNothing) {
   const Program* f = AddScale("f", 2);
   const std::vector<std::vector<int64_t>> largest = {{kCount}};
-  ASSERT_OK(session_->Warm(*f, nullptr, largest, {}, {}));
+  ASSERT_OK(session_->warming().Warm(*f, nullptr, largest, {}, {}));
   const MemoryUsage asked = session_->memory().usage();
   EXPECT_GT(asked.of(MemoryKind::kPlan), 0);
   Run(f, {Upload(Constant(1, 1))}).Release();

@@ -20,8 +20,21 @@
 namespace coppice::internal {
 namespace {
 
-RingEvent Release(int64_t call) {
-  return {.first = call, .kind = TraceEventKind::kRelease};
+ReleaseEvent Release(int64_t call) {
+  return {.call = call};
+}
+
+RingEvent InRing(int64_t call) {
+  return {/*ticks=*/0, Release(call)};
+}
+
+// The call that a release is of; -1 if it is another event.
+int64_t CallOf(const RingEvent& event) {
+  int64_t call = -1;
+  event.VisitEvent([&]<typename Event>(const Event& what) {
+    if constexpr (std::same_as<Event, ReleaseEvent>) call = what.call;
+  });
+  return call;
 }
 
 TEST(TraceRingTest, TakesEventsInOrderAndGivesTheirRoomBack) {
@@ -29,13 +42,13 @@ TEST(TraceRingTest, TakesEventsInOrderAndGivesTheirRoomBack) {
   int64_t put = 0, taken = 0;
   for (int round = 0; round < 100; ++round) {
     while (put - taken < round % 16) {
-      if (!ring.Put(Release(put))) {
+      if (!ring.Put(InRing(put))) {
         ASSERT_TRUE(ring.Extend());
         continue;
       }
       ++put;
     }
-    ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(event.first, taken++); });
+    ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(CallOf(event), taken++); });
     EXPECT_EQ(taken, put);
   }
 }
@@ -45,7 +58,7 @@ TEST(TraceRingTest, HasRoomForThePowerOfTwoAboveWhatWasAskedFor) {
   EXPECT_EQ(ring.capacity(), 32U);
   int put = 0;
   do {
-    while (ring.Put(Release(put)))
+    while (ring.Put(InRing(put)))
       ++put;
     EXPECT_TRUE(put == 0 || put == 16 || put == 32) << put;  // The bell rings at half.
   } while (ring.Extend());
@@ -54,7 +67,7 @@ TEST(TraceRingTest, HasRoomForThePowerOfTwoAboveWhatWasAskedFor) {
 
 TEST(TraceRingTest, EventsThatAreOneGetInTogetherOrNotAtAll) {
   TraceRing ring(16);
-  const RingEvent both[] = {Release(0), Release(1)};
+  const RingEvent both[] = {InRing(0), InRing(1)};
   int pairs = 0;
   do {
     while (ring.Put(both))
@@ -65,14 +78,14 @@ TEST(TraceRingTest, EventsThatAreOneGetInTogetherOrNotAtAll) {
   EXPECT_FALSE(ring.Extend(2)) << "there is room for one";
   EXPECT_FALSE(ring.Put(both));
   EXPECT_EQ(ring.head(), 16U);
-  EXPECT_TRUE(ring.Put(Release(0)));
+  EXPECT_TRUE(ring.Put(InRing(0)));
 }
 
 TEST(TraceRingTest, HasNoMemoryUntilItsFirstEvent) {
   std::vector<std::unique_ptr<TraceRing>> rings;  // Of 4 GiB each.
   for (int i = 0; i < 1024; ++i)
     rings.push_back(std::make_unique<TraceRing>(int64_t{1} << 26));
-  EXPECT_FALSE(rings.back()->Put(Release(0)));
+  EXPECT_FALSE(rings.back()->Put(InRing(0)));
   EXPECT_EQ(rings.back()->Claim(), nullptr);
 }
 
@@ -82,14 +95,14 @@ TEST(TraceRingTest, WhatIsClaimedIsInTheRingOnceItIsPublished) {
   for (int64_t call = 0; call < 8; ++call) {
     RingEvent* const place = ring.Claim();
     ASSERT_NE(place, nullptr);
-    *place = Release(call);
+    *place = InRing(call);
     EXPECT_EQ(ring.head(), static_cast<uint64_t>(call));
     ring.Publish();
     EXPECT_EQ(ring.head(), static_cast<uint64_t>(call + 1));
   }
   EXPECT_EQ(ring.Claim(), nullptr) << "the bell rings at half";
   int64_t taken = 0;
-  ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(event.first, taken++); });
+  ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(CallOf(event), taken++); });
   EXPECT_EQ(taken, 8);
 }
 
@@ -101,12 +114,12 @@ TEST(TraceRingTest, OneThreadPutsWhileAnotherTakes) {
   std::thread consumer([&] {
     for (bool last = false; !last;) {
       last = done.load();
-      ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(event.first, taken++); });
+      ring.Take(ring.head(), [&](const RingEvent& event) { EXPECT_EQ(CallOf(event), taken++); });
       std::this_thread::yield();
     }
   });
   for (int64_t i = 0; i < kEvents; ++i) {
-    while (!ring.Put(Release(i))) {
+    while (!ring.Put(InRing(i))) {
       if (!ring.Extend()) std::this_thread::yield();
     }
   }
@@ -155,7 +168,7 @@ TEST(TraceWriterTest, FileHasDefinitionsBeforeTheEventsThatFollowThem) {
     auto writer = *TraceWriter::Create({.path = path.str(), .events_per_lane = 16}, 2, nullptr);
     for (int i = 0; i < 100; ++i) {
       writer->Define("{\"node\":" + std::to_string(i) + "}\n");
-      writer->Put(static_cast<size_t>(i % 2), {.node = i, .kind = TraceEventKind::kRecord});
+      writer->Put(static_cast<size_t>(i % 2), RecordEvent{.node = i});
       if (i % 10 == 0) {
         ASSERT_OK(writer->Flush());
       }
@@ -189,47 +202,37 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
   const TracePath path;
   {
     auto writer = *TraceWriter::Create({.path = path.str()}, 1, nullptr);
-    writer->Put(0, {.first = 7,
-                    .second = 10,
-                    .third = 16,
-                    .bucket = 3,
-                    .node = 5,
-                    .program = 1,
-                    .kind = TraceEventKind::kCall,
-                    .how = RingEvent::How(RunKind::kRecord, OutputMode::kWriteInto),
-                    .why = static_cast<uint8_t>(Reason::kEvicted),
-                    .extent_count = 2,
-                    .extents = {12, 40}});
-    RingEvent many[] = {
-        {.first = 8, .program = 1, .extent_count = 5, .extents = {1, 2, 3}},
-        FurtherExtents::Pack({4, 5, 0, 0, 0}),
-    };
-    writer->PutTogether(0, many);
-    writer->Put(0, {.node = 5, .kind = TraceEventKind::kEvict});
-    writer->Put(0, {.first = 2, .bucket = 3, .kind = TraceEventKind::kFail});
-    writer->Put(1, {.first = 64,
-                    .second = 96,
-                    .kind = TraceEventKind::kBytes,
-                    .how = static_cast<uint8_t>(MemoryKind::kEager)});
-    writer->Put(0, {.first = 7, .node = 5, .kind = TraceEventKind::kOutputs});
-    writer->Put(0, {.first = 8,
-                    .second = 7,
-                    .third = 256,
-                    .bucket = 2,
-                    .node = 1,
-                    .kind = TraceEventKind::kUse});
-    writer->Put(0, {.first = 7, .second = 9, .kind = TraceEventKind::kExpire});
+    writer->Put(0, RingCall{.path = RunKind::kRecord,
+                            .reason = Reason::kEvicted,
+                            .outputs = OutputMode::kWriteInto,
+                            .bucket = 3,
+                            .node = 5,
+                            .program = 1,
+                            .call = 7,
+                            .real_elements = 10,
+                            .padded_elements = 16,
+                            .extents = {12, 40, -1}});
+    writer->Put(0, FurtherExtents{.extents = {4, 5, -1, -1, -1}},
+                RingCall{.program = 1, .call = 8, .extents = {1, 2, 3}}, /*ticks=*/0);
+    writer->Put(0, EvictEvent{.node = 5});
+    writer->Put(0, FailEvent{.bucket = 3, .failure = 2});
+    writer->Put(1, BytesEvent{.kind = MemoryKind::kEager, .bytes = 64, .total_bytes = 96});
+    writer->Put(0, OutputsEvent{.call = 7, .node = 5});
+    writer->Put(0,
+                UseEvent{.call = 8, .other_call = 7, .input = 2, .output = 1, .offset_bytes = 256});
+    writer->Put(0, ExpireEvent{.call = 7, .other_call = 9});
+    writer->Put(0, PartEvent{.call = 7, .output = 1});
     writer->Put(0, Release(7));
-    writer->Put(1, {.kind = TraceEventKind::kSuspend});
-    writer->Put(1, {.kind = TraceEventKind::kResume});
-    writer->Put(1, {.first = 4, .bucket = 1, .program = 2, .kind = TraceEventKind::kPolicy});
-    writer->Put(1, {.first = 64, .second = 96, .program = 2, .kind = TraceEventKind::kStatics});
-    writer->Put(1, {.first = 17,
-                    .second = 1500,
-                    .third = 9000,
-                    .bucket = 120,
-                    .node = 30,
-                    .kind = TraceEventKind::kRequest});
+    writer->Put(1, SuspendEvent());
+    writer->Put(1, ResumeEvent());
+    writer->Put(1, MarkEvent{.mark = 6});
+    writer->Put(1, PolicyEvent{.program = 2, .symbol = 1, .policy = 4});
+    writer->Put(1, StaticsEvent{.program = 2, .bytes = 64, .total_bytes = 96});
+    writer->Put(1, RequestEvent{.request = 17,
+                                .first_token_ns = 1500,
+                                .last_token_ns = 9000,
+                                .input_tokens = 120,
+                                .output_tokens = 30});
   }
   std::vector<std::string> lines;
   for (nlohmann::json& line : ReadTrace(path.str())) {
@@ -237,14 +240,15 @@ TEST(TraceWriterTest, EachKindOfEventHasItsValues) {
     line.erase(0);
     lines.push_back(line.dump());
   }
-  EXPECT_THAT(lines,
-              ElementsAre(R"(["call",0,7,3,5,"record","evicted",10,16,1,[12,40],-1,"write_into"])",
-                          R"(["call",0,8,-1,-1,"replay","none",0,0,1,[1,2,3,4,5],-1,"borrow"])",
-                          R"(["evict",0,5])", R"(["fail",0,3,2])", R"(["outputs",0,7,5])",
-                          R"(["use",0,8,7,2,1,256])", R"(["expire",0,7,9])", R"(["release",0,7])",
-                          R"(["bytes",-1,"eager",64,96])", R"(["suspend",-1])", R"(["resume",-1])",
-                          R"(["policy",-1,2,1,4])", R"(["statics",-1,2,64,96])",
-                          R"(["request",-1,17,1500,9000,120,30])", R"(["end",-1])"));
+  EXPECT_THAT(
+      lines, ElementsAre(R"(["call",0,7,3,5,"record","evicted",10,16,1,[12,40],-1,"write_into"])",
+                         R"(["call",0,8,-1,-1,"replay","none",0,0,1,[1,2,3,4,5],-1,"borrow"])",
+                         R"(["evict",0,5])", R"(["fail",0,3,2])", R"(["outputs",0,7,5])",
+                         R"(["use",0,8,7,2,1,256])", R"(["expire",0,7,9])", R"(["part",0,7,1])",
+                         R"(["release",0,7])", R"(["bytes",-1,"eager",64,96])", R"(["suspend",-1])",
+                         R"(["resume",-1])", R"(["mark",-1,6])", R"(["policy",-1,2,1,4])",
+                         R"(["statics",-1,2,64,96])", R"(["request",-1,17,1500,9000,120,30])",
+                         R"(["end",-1])"));
 }
 
 TEST(TraceWriterTest, FileIsReadableByItsOwnerOnly) {

@@ -1,5 +1,5 @@
-// Goal: a session's trace says what happened, in the form and order that trace.h promises: each
-// call once, definitions before use, plans as they are, leases and their ends. Method: small
+// Goal: a session's trace says what happened, in the form and order that trace_events.h promises:
+// each call once, definitions before use, plans as they are, leases and their ends. Method: small
 // programs on the emulator; the file is parsed line by line and compared with what the calls
 // themselves answered.
 
@@ -134,7 +134,7 @@ TEST_F(TraceTest, CallOverTheLargestBucketKeepsProgramAndExtents) {
   const Affine affine = MakeAffine(Traced());
   for (const int64_t n : {65, 100, 65})
     ASSERT_OK(CallOn(affine, n));
-  ASSERT_OK(affine.session->FlushTrace());
+  ASSERT_OK(affine.session->trace().Flush());
   std::map<int, json> buckets;
   std::vector<json> extents;
   for (const json& line : Lines()) {
@@ -153,7 +153,7 @@ TEST_F(TraceTest, CallThatNoBucketServesKeepsProgramAndExtents) {
   const Affine affine = MakeAffine(Traced());
   affine.session->SetStance(Stance::kEager);
   ASSERT_OK(CallOn(affine, 5));
-  ASSERT_OK(affine.session->FlushTrace());
+  ASSERT_OK(affine.session->trace().Flush());
   const std::vector<json> calls = EventsOf(Lines(), "call");
   ASSERT_THAT(calls, SizeIs(1));
   EXPECT_EQ(calls[0][4], -1);
@@ -165,7 +165,7 @@ TEST_F(TraceTest, BucketsHaveTheScalarsOfTheirKey) {
   const Affine affine = MakeAffine(Traced());
   ASSERT_OK(Call(affine, 4, 2.0));
   ASSERT_OK(Call(affine, 4, 3.0));
-  ASSERT_OK(affine.session->FlushTrace());
+  ASSERT_OK(affine.session->trace().Flush());
   std::vector<json> scalars;
   for (const json& line : Lines()) {
     if (!line.is_object()) continue;
@@ -180,7 +180,7 @@ TEST_F(TraceTest, BucketsHaveTheScalarsOfTheirKey) {
 TEST_F(TraceTest, NodesSayWhichKernelsTheirGraphsLaunch) {
   const Affine affine = MakeAffine(Traced());
   CallTimes(2, affine, 4);
-  ASSERT_OK(affine.session->FlushTrace());
+  ASSERT_OK(affine.session->trace().Flush());
   std::vector<json> kernels;
   for (const json& line : Lines())
     if (line.is_object() && line.contains("node")) kernels.push_back(line["kernels"]);
@@ -196,10 +196,10 @@ TEST_F(TraceTest, NodesSayWhichKernelsTheirGraphsLaunch) {
 TEST_F(TraceTest, ReplayWhoseLeaseIsDroppedIsOneEvent) {
   const Affine affine = MakeAffine(Traced());
   CallTimes(3, affine, 4);
-  ASSERT_OK(affine.session->FlushTrace());
+  ASSERT_OK(affine.session->trace().Flush());
   const size_t before = Lines().size();
   CallTimes(50, affine, 4);
-  ASSERT_OK(affine.session->FlushTrace());
+  ASSERT_OK(affine.session->trace().Flush());
   EXPECT_EQ(Lines().size(), before + 50);
 }
 
@@ -380,7 +380,8 @@ TEST_F(TraceTest, WarmAndBackgroundRecordingsAreToldBeforeTheirFirstCall) {
     const Affine affine = MakeAffine(Traced({.record_in_background = true}), nullptr, spec);
     const std::vector<int64_t> buckets[] = {{16}, {32}};
     const int64_t scalars[] = {std::bit_cast<int64_t>(2.0)};
-    ASSERT_OK(affine.session->Warm(*affine.program, affine.binding, buckets, scalars, {}));
+    ASSERT_OK(
+        affine.session->warming().Warm(*affine.program, affine.binding, buckets, scalars, {}));
     for (const int64_t n : {16, 32, 4, 4})
       ASSERT_OK(Call(affine, n).status());
     affine.session->WaitForRecordings();
@@ -404,7 +405,7 @@ TEST_F(TraceTest, RecordingsThatFailAreToldWithTheCallThatFailed) {
             return way == 0 ? absl::OkStatus() : status;
           }));
       CallTimes(4, affine, 4);
-      ASSERT_OK(affine.session->FlushTrace());
+      ASSERT_OK(affine.session->trace().Flush());
       const std::vector<json> lines = Lines();
       const std::vector<json> failures = DefinitionsOf(lines, "failure");
       ASSERT_THAT(failures, SizeIs(1)) << way;
@@ -506,7 +507,7 @@ TEST_F(TraceTest, LanesOfTwoThreadsKeepTheirOwnOrder) {
       });
     }
     for (int i = 0; i < 20; ++i)
-      ASSERT_OK(affine.session->FlushTrace());
+      ASSERT_OK(affine.session->trace().Flush());
     for (std::thread& thread : threads)
       thread.join();
   }
@@ -536,11 +537,11 @@ TEST_F(TraceTest, FullDiskEndsTheTraceAndNotTheSession) {
   };
   {
     const Affine affine = MakeAffine(options);
-    EXPECT_THAT(affine.session->FlushTrace(), StatusIs(kExhausted));
+    EXPECT_THAT(affine.session->trace().Flush(), StatusIs(kExhausted));
     for (const RunKind path :
          {RunKind::kWarmUp, RunKind::kRecord, RunKind::kReplay, RunKind::kReplay})
       ExpectRun(affine, 4, path);
-    EXPECT_THAT(affine.session->FlushTrace(), StatusIs(kExhausted));
+    EXPECT_THAT(affine.session->trace().Flush(), StatusIs(kExhausted));
   }
   EXPECT_THAT(told, SizeIs(1));
 }
@@ -548,25 +549,16 @@ TEST_F(TraceTest, FullDiskEndsTheTraceAndNotTheSession) {
 TEST_F(TraceTest, SessionWithoutATraceFlushesNothing) {
   const Affine affine = MakeAffine();
   ExpectRun(affine, 4, RunKind::kWarmUp);
-  EXPECT_OK(affine.session->FlushTrace());
-}
-
-TEST_F(TraceTest, NamesAndSizesOfTheEnumAgree) {
-  std::set<std::string> names;
-  for (int kind = 0; kind < kTraceEventKindCount; ++kind)
-    names.insert(NameOf(static_cast<TraceEventKind>(kind)));
-  EXPECT_THAT(names, SizeIs(kTraceEventKindCount));
-  EXPECT_STREQ(NameOf(TraceEventKind::kCall), "call");
-  EXPECT_STREQ(NameOf(TraceEventKind::kEnd), "end");
+  EXPECT_OK(affine.session->trace().Flush());
 }
 
 TEST_F(TraceTest, MarksAreEventsOfTheSessionInOrderOfTime) {
   Affine affine = MakeAffine(Traced(), Uncounted());
-  affine.session->Mark("before");
+  affine.session->trace().Mark("before");
   ASSERT_OK(CallOn(affine, 4));
-  affine.session->Mark("between \"quotes\"\n");
+  affine.session->trace().Mark("between \"quotes\"\n");
   ASSERT_OK(CallOn(affine, 4));
-  affine.session->Mark("before");
+  affine.session->trace().Mark("before");
   affine.session.reset();
   const std::vector<json> lines = Lines();
   ExpectDefinedBeforeUse(lines);
@@ -598,7 +590,7 @@ TEST_F(TraceTest, MarksOfManyThreadsAndNamesAreAllThere) {
   for (int thread = 0; thread < 2; ++thread) {
     threads.emplace_back([&session, thread] {
       for (int i = 0; i < kMarks; ++i)
-        session->Mark("m" + std::to_string(2 * i + thread));
+        session->trace().Mark("m" + std::to_string(2 * i + thread));
     });
   }
   for (std::thread& thread : threads)
@@ -617,7 +609,7 @@ TEST_F(TraceTest, MarksOfManyThreadsAndNamesAreAllThere) {
 }
 
 TEST_F(TraceTest, MarkWithoutATraceDoesNothing) {
-  MakeSession()->Mark("nobody hears");
+  MakeSession()->trace().Mark("nobody hears");
 }
 
 }  // namespace

@@ -196,14 +196,14 @@ TEST_F(UnregisterTest, WhateverComesLaterWithItIsRefused) {
   EXPECT_THAT(session.Bind(*affine.program, AffineStatics(counter_.address())), StatusIs(kRefused));
   const std::vector<int64_t> buckets[] = {{4}};
   const int64_t scalars[] = {0};
-  EXPECT_THAT(session.Warm(*affine.program, affine.binding, buckets, scalars, {}),
+  EXPECT_THAT(session.warming().Warm(*affine.program, affine.binding, buckets, scalars, {}),
               StatusIs(kRefused));
   const WarmStep steps[] = {{.program = affine.program,
                              .binding = affine.binding,
                              .bucket = {4},
                              .scalars = {0},
                              .scratch = affine.binding}};
-  EXPECT_THAT(session.Warm(steps, {}), StatusIs(kRefused));
+  EXPECT_THAT(session.warming().Warm(steps, {}), StatusIs(kRefused));
   EXPECT_THAT(session.Reset(*affine.program), StatusIs(kRefused));
   EXPECT_THAT(session.Unregister(*affine.program), StatusIs(kRefused));
   EXPECT_EQ(*session.Evict(affine.program), 0);

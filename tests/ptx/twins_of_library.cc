@@ -213,54 +213,59 @@ StagedRagged DrawSequences(TwinDraw& draw, TwinScene& scene, int total_word) {
   return ragged;
 }
 
+// A copy with as many axes as there may be.
+struct DrawnCopy {
+  StagedCopy copy = {};
+  StagedAxis axes[kStagingRankMax] = {};
+};
+
 // Makes a plain copy one of packed rows or of a rectangle. Returns the elements of its source.
-template <int kRank>
-int64_t DrawRows(TwinDraw& draw,
-                 const StagingHeader& header,
-                 int64_t source,
-                 StagedCopyOf<kRank>& copy) {
+int64_t DrawRows(TwinDraw& draw, const StagingHeader& header, int64_t source, DrawnCopy& drawn) {
+  StagedCopy& copy = drawn.copy;
+  StagedAxis* const axes = drawn.axes;
   const auto index = draw.Int(0, header.ragged_count - 1);
   const StagedRagged& ragged = header.ragged[index];
   copy.ragged = static_cast<int8_t>(index);
-  copy.rows = draw.Int(0, 1) == 0 ? StagedRows::kPacked : StagedRows::kRectangle;
-  if constexpr (kRank > 1) {
-    if (copy.rows == StagedRows::kRectangle) {
-      if (copy.padding == StagedPadding::kRepeatLast) copy.padding = StagedPadding::kFill;
-      copy.strides[0] = 0;
-      copy.sizes[0] = std::min(copy.padded[0], ragged.count);
-      return std::max<int64_t>(ragged.rows * copy.strides[1], 1);
-    }
+  if (copy.rank > 1 && draw.Int(0, 1) == 0) {
+    copy.rows = StagedRows::kRectangle;
+    if (copy.padding == StagedPadding::kRepeatLast) copy.padding = StagedPadding::kFill;
+    axes[0].stride = 0;
+    axes[0].size = std::min(axes[0].padded, ragged.count);
+    return std::max<int64_t>(ragged.rows * axes[1].stride, 1);
   }
   copy.rows = StagedRows::kPacked;
-  copy.sizes[0] = std::min(copy.padded[0], ragged.rows);
+  axes[0].size = std::min(axes[0].padded, ragged.rows);
   return source;
 }
 
-template <int kRank>
-StagedCopyOf<kRank> DrawCopy(TwinDraw& draw, TwinScene& scene, const StagingHeader& header) {
-  StagedCopyOf<kRank> copy = {};
-  copy.element_bytes = static_cast<int16_t>(1 << draw.Int(0, 3));
+DrawnCopy DrawCopy(TwinDraw& draw, TwinScene& scene, const StagingHeader& header, int rank) {
+  DrawnCopy drawn;
+  StagedCopy& copy = drawn.copy;
+  copy.rank = static_cast<int8_t>(rank);
+  copy.element_bytes = static_cast<int8_t>(1 << draw.Int(0, 3));
   copy.noise_set = static_cast<int8_t>(draw.Int(-1, 8 * copy.element_bytes - 1));
   copy.noise_clear = static_cast<int8_t>(draw.Int(0, std::max<int64_t>(copy.noise_set, 0)));
   copy.padding = static_cast<StagedPadding>(draw.Int(0, 3));
   copy.fill = draw.Word() >> (64 - 8 * copy.element_bytes);
-  const int64_t longest = kRank == 1 ? 3000 : kRank == 2 ? 60 : kRank == 4 ? 7 : 3;
+  constexpr int64_t kLongest[] = {9000, 90, 20, 8, 6, 4, 4, 3};  // By rank.
   const bool gaps = draw.Int(0, 2) == 0;
   int64_t source = 1;
   int64_t target = 1;
-  for (int axis = kRank - 1; axis >= 0; --axis) {
-    copy.padded[axis] = draw.Int(draw.Int(0, 9) == 0 ? 0 : 1, longest);
-    copy.sizes[axis] = draw.Int(0, 3) == 0 ? draw.Int(0, copy.padded[axis]) : copy.padded[axis];
-    copy.strides[axis] = source;
-    copy.target_strides[axis] = target;
-    source *= std::max<int64_t>(copy.padded[axis], 1) + (gaps ? draw.Int(0, 2) : 0);
-    target *= std::max<int64_t>(copy.padded[axis], 1) + (gaps ? draw.Int(0, 2) : 0);
+  for (int i = rank - 1; i >= 0; --i) {
+    StagedAxis& axis = drawn.axes[i];
+    axis.padded = draw.Int(draw.Int(0, 9) == 0 ? 0 : 1, kLongest[rank - 1]);
+    axis.size = draw.Int(0, 3) == 0 ? draw.Int(0, axis.padded) : axis.padded;
+    axis.stride = source;
+    axis.target_stride = target;
+    source *= std::max<int64_t>(axis.padded, 1) + (gaps ? draw.Int(0, 2) : 0);
+    target *= std::max<int64_t>(axis.padded, 1) + (gaps ? draw.Int(0, 2) : 0);
   }
   // The outermost one may be what the device decides, which is at most this.
   const int64_t word = draw.Int(0, kStagingCountsMax - 1);
-  if (header.counts[word] != 0 && header.words[word] <= copy.padded[0]) copy.sizes[0] = -1 - word;
+  if (header.counts[word] != 0 && header.words[word] <= drawn.axes[0].padded)
+    drawn.axes[0].size = -1 - word;
   if (header.ragged_count > 0 && draw.Int(0, 1) == 0)
-    source = DrawRows<kRank>(draw, header, source, copy);
+    source = DrawRows(draw, header, source, drawn);
   const int64_t bytes = copy.element_bytes;
   const auto place = [&](int64_t elements) {
     const auto offset = static_cast<size_t>(draw.Int(0, 1) * draw.Int(0, 16 / bytes) * bytes);
@@ -268,28 +273,33 @@ StagedCopyOf<kRank> DrawCopy(TwinDraw& draw, TwinScene& scene, const StagingHead
   };
   copy.source = draw.Int(0, 7) == 0 ? 0 : place(source);
   copy.target = place(target);
-  int64_t elements = 1;
-  for (const int64_t size : copy.padded)
-    elements *= size;
-  copy.tiles = TilesFor(elements);
-  return copy;
+  return drawn;
 }
 
-template <int kRank, int kBytes>
+// Returns the tiles of all.
+template <int kBytes>
 int64_t DrawCopies(TwinDraw& draw, TwinScene& scene, StagingParamsOf<kBytes>& params) {
-  params.header.rank = kRank;
-  const int64_t room = static_cast<int64_t>(sizeof(params.copies)) / StagedCopyBytes(kRank);
+  const auto rank = static_cast<int>(draw.Int(1, kStagingRankMax));
+  const int64_t bytes = StagedCopyBytes(rank);
+  const int64_t room = static_cast<int64_t>(sizeof(params.copies)) / bytes;
+  params.header.copy_bytes = static_cast<int16_t>(bytes);
   params.header.copy_count = static_cast<int16_t>(draw.Int(0, std::min<int64_t>(room, 40)));
   int64_t tiles = 0;
   for (int i = 0; i < params.header.copy_count; ++i) {
-    const auto copy = DrawCopy<kRank>(draw, scene, params.header);
-    std::memcpy(params.copies + i * StagedCopyBytes(kRank), &copy, sizeof(copy));
-    tiles += copy.tiles;
+    // Some have fewer axes than there is room for.
+    const auto axes = static_cast<int>(draw.Int(0, 2) == 0 ? draw.Int(1, rank) : rank);
+    DrawnCopy drawn = DrawCopy(draw, scene, params.header, axes);
+    int64_t elements = 1;
+    for (int axis = 0; axis < axes; ++axis)
+      elements *= drawn.axes[axis].padded;
+    tiles += TilesFor(elements, drawn.copy.element_bytes);
+    drawn.copy.end_tile = tiles;
+    std::memcpy(params.copies + i * bytes, &drawn, static_cast<size_t>(bytes));
   }
   return tiles;
 }
 
-template <int kBytes>
+template <int kBytes, bool ragged>
 void DrawStaging(TwinDraw& draw, TwinScene& scene) {
   StagingParamsOf<kBytes> params = {};
   StagingHeader& header = params.header;
@@ -307,25 +317,11 @@ void DrawStaging(TwinDraw& draw, TwinScene& scene) {
       header.narrow_counts = static_cast<uint8_t>(header.narrow_counts | 1 << i);
     }
   }
-  if (header.word_count >= kStagingRaggedMax)
+  if (ragged && header.word_count >= kStagingRaggedMax)
     header.ragged_count = static_cast<uint8_t>(draw.Int(0, kStagingRaggedMax));
   for (int i = 0; i < header.ragged_count; ++i)
     header.ragged[i] = DrawSequences(draw, scene, i);
-  int64_t tiles = 0;
-  switch (draw.Int(0, 3)) {
-    case 0:
-      tiles = DrawCopies<1>(draw, scene, params);
-      break;
-    case 1:
-      tiles = DrawCopies<2>(draw, scene, params);
-      break;
-    case 2:
-      tiles = DrawCopies<4>(draw, scene, params);
-      break;
-    default:
-      tiles = DrawCopies<8>(draw, scene, params);
-      break;
-  }
+  const int64_t tiles = DrawCopies(draw, scene, params);
   // Some blocks may have no tile.
   scene.Launch(params, {Blocks(tiles, 1) + static_cast<unsigned>(draw.Int(0, 1)), 1, 1});
 }
@@ -352,7 +348,7 @@ void DrawPack(TwinDraw& draw, TwinScene& scene) {
   };
   params.source = bytes(params.sequences * params.length);
   params.target = bytes(params.rows);
-  scene.Launch(params, {Blocks(params.rows * params.row_units, kStagingElementsPerBlock), 1, 1});
+  scene.Launch(params, {Blocks(params.rows * params.row_units, kPackUnitsPerBlock), 1, 1});
 }
 
 }  // namespace
@@ -372,9 +368,12 @@ std::vector<Twin> LibraryTwins() {
           {"project", &traffic_kernels_image, "TrafficReduce", DrawTrafficReduce},
           {"project", &traffic_kernels_image, "TrafficCount", DrawTrafficCount},
           {"project", &pack_image, "PackRows", DrawPack},
-          {"project", &staging_image, "StageSmall", DrawStaging<kSmallStagingBytes>},
-          {"project", &staging_image, "StageMedium", DrawStaging<kMediumStagingBytes>},
-          {"project", &staging_image, "StageWide", DrawStaging<kWideStagingBytes>}};
+          {"project", &staging_image, "StageSmall", DrawStaging<kSmallStagingBytes, false>},
+          {"project", &staging_image, "StageMedium", DrawStaging<kMediumStagingBytes, false>},
+          {"project", &staging_image, "StageWide", DrawStaging<kWideStagingBytes, false>},
+          {"project", &staging_image, "StageRaggedSmall", DrawStaging<kSmallStagingBytes, true>},
+          {"project", &staging_image, "StageRaggedMedium", DrawStaging<kMediumStagingBytes, true>},
+          {"project", &staging_image, "StageRaggedWide", DrawStaging<kWideStagingBytes, true>}};
 }
 
 }  // namespace ptx

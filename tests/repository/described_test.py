@@ -23,6 +23,7 @@ GRAPHS = "include/coppice/graphs/"
 C = "include/coppice/coppice.h"
 STATS, OPTIONS, REASON = (GRAPHS + name for name in
                           ("session_stats.h", "session_options.h", "reason.h"))
+FILL = "include/coppice/base/fill.h"
 END = "\n};\ninline constexpr int kReasonCount = "
 EVICTIONS = "  int64_t evictions = 0;"
 FIELD = re.compile(r"^  (?!return|friend)([\w:]+)(?:<[^\n]*>)?\s(\w+)(?: =[^;]*|\{\})?;", re.M)
@@ -161,7 +162,7 @@ class SurfacesTest(unittest.TestCase):
 class OfferedTest(unittest.TestCase):
     def test_c_and_python_have_what_cpp_offers(self):
         offers = offered(read)
-        for name, least in (("Session", 30), ("SessionMemory", 10), ("Loan", 3),
+        for name, least in (("Session", 26), ("SessionMemory", 10), ("Loan", 3),
                             ("CallContext", 14), ("ProgramSpec", 14), ("RaggedSpec", 5)):
             self.assertGreaterEqual(len(offers[name]), least, name)
         self.assertEqual([], without(offers, surfaces()))
@@ -209,6 +210,11 @@ class AddedTest(unittest.TestCase):
                 ("docs/reference/session_stats.md", "| `waits` |  | Calls that waited. |")):
             with self.subTest(path=path):
                 self.assertIn(part, texts[path])
+
+    def test_an_enumerator_arrives_among_the_words_of_python(self):
+        end = "\n};\ninline constexpr int kFillKindCount = "
+        texts = written(changed(FILL=(end + "5", "\n  kLowest,  // The lowest." + end + "6")))
+        self.assertRegex(texts["python/coppice/words.py"], r'FILL_KINDS = \(.*"lowest"\)')
 
     def test_an_option_arrives_everywhere(self):
         """With its default and its range."""

@@ -123,7 +123,8 @@ class GpuCheckTest(unittest.TestCase):
                           [folder, f"--build-dir={folder}/absent"], [folder, "--prebuild=x"],
                           [folder, "--wheel=coppice-1.whl"], ["--prebuild=x", f"--wheel={file}"],
                           ["--prebuild=x", "--dry-run"], [f"--prebuild={folder}"], [""],
-                          [absent, "--build-dir="], ["--prebuild="], [f"{file}/sub"], ["/proc/x"]):
+                          [folder, f"--library={folder}"], [absent, "--build-dir="],
+                          ["--prebuild="], [f"{file}/sub"], ["/proc/x"]):
             done = subprocess.run([ROOT / "tools" / "gpu_check.sh", *arguments], check=False,
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             self.assertEqual(2, done.returncode, arguments)
@@ -166,6 +167,21 @@ class GpuCheckTest(unittest.TestCase):
                                      name)
         self.assertEqual(1, len(commands["stages/gpu_tests.log"]))
         self.assertIn(gpu_check.FAULT_CASES, commands["stages/memcheck.log"][0])
+
+    def test_of_the_emulated_library_little_is_asked_as_cuda(self):
+        folder = self.programs([{"name": "x_test", "command": ["x"]}], x=GTEST)
+        library = self.folder / "library"
+        library.mkdir()
+        (library / "libcuda.so.1").write_text("")
+        with unittest.mock.patch.dict(os.environ):
+            code, stages, printed = self.check(folder, f"--library={library}", mode="")
+            self.assertEqual(str(library), os.environ["LD_LIBRARY_PATH"])
+        self.assertEqual(0, code, printed)
+        self.assertEqual("library", self.summary["mode"])
+        for name in ("memcheck", "python"):
+            self.assertEqual("skipped", stages[name]["status"])
+        run = (self.folder / "out" / "stages" / "run.log").read_text()
+        self.assertRegex(run, "--device cuda --shrink 64")
 
     def test_failing_stages_stop_no_other_and_end_with_1(self):
         code, stages, _ = self.check(self.programs(

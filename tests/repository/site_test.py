@@ -19,7 +19,8 @@ sys.path.insert(0, str(ROOT / "tools" / "support"))
 import headless_browser
 
 BROWSER = headless_browser.find_browser()
-LOOKED_AT = ("index.html", "docs/ideas/claims.html", "docs/help/errors.html")
+LOOKED_AT = ("index.html", "docs/ideas/claims.html", "docs/help/errors.html",
+             "docs/reference/python/coppice.html")
 LOADED = re.compile(r'<(?:script|img|iframe)[^>]*\bsrc="?(https?:[^">\s]+)|'
                     r'<link[^>]*rel="?(?:stylesheet|preconnect)[^>]*href="?(https?:[^">\s]+)')
 SEARCH = """new Promise((done) => {

@@ -88,6 +88,8 @@ class TidyTest(unittest.TestCase):
         self.expect_source("// This is enough for now.", "for now")
         self.expect_source("// Stub.", "the code")
         self.expect_source('const char* kPath = "/root/x";', "relative to the repository")
+        for side in ("<<<<<<< HEAD", "||||||| base", ">>>>>>> theirs"):
+            self.expect("docs/x.md", f"# X\n\n{side}\n", 3, "merge")
         self.assertEqual(
             [], findings_with("graphs/session.cc", "// TODO(maria): measure it on a GPU.\n")
         )
@@ -178,6 +180,17 @@ class TidyTest(unittest.TestCase):
         self.assertEqual(
             [("tools/ptx/kernel.cc", 2, "runtime/emulator/state.h is private to emulator")],
             tidy.check({**build, "tools/ptx/kernel.cc": text.replace("ptx/launch", "state")}),
+        )
+
+    def test_the_emulated_library_sees_the_inside_of_the_emulator(self):
+        text = '// K.\n#include "coppice/runtime/emulator.h"\n#include "runtime/emulator/state.h"\n'
+        build = {**CLEAN, "runtime/emulated_cuda/CMakeLists.txt": "add_library(t start.cc)\n"}
+        self.assertEqual([], tidy.check({**build, "runtime/emulated_cuda/start.cc": text}))
+        self.assertEqual(
+            [("runtime/emulated_cuda/start.cc", 2,
+              "emulated_cuda (layer 3) may not include coppice/graphs/session.h")],
+            tidy.check({**build, "runtime/emulated_cuda/start.cc":
+                        '// K.\n#include "coppice/graphs/session.h"\n'}),
         )
 
     def test_the_emulator_sees_what_is_below_it(self):

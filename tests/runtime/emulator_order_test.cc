@@ -240,19 +240,6 @@ TEST(EmulatorOrderTest, WaitIsForTheRecordThatItFound) {
 
 // Refusals.
 
-TEST(EmulatorRefusalTest, LegacyStreamsAreRefused) {
-  Machine machine;
-  const DeviceAddress address = machine.Allocate(8);
-  for (const uintptr_t legacy : {0, 1, 2}) {
-    const auto stream = reinterpret_cast<CuStream>(legacy);  // NOLINT(performance-no-int-to-ptr)
-    EXPECT_CU(kInvalidHandle, machine.Store(stream, address, 1));
-    EXPECT_CU(kInvalidHandle, machine.cu.MemsetD8Async(address, 0, 8, stream));
-    EXPECT_CU(kInvalidHandle, machine.cu.StreamSynchronize(stream));
-    EXPECT_CU(kStreamCaptureUnsupported,
-              machine.cu.StreamBeginCapture(stream, CuCaptureMode::kRelaxed));
-  }
-}
-
 TEST(EmulatorRefusalTest, DestroyedHandlesAreRefused) {
   Machine machine;
   const DriverTable& cu = machine.cu;

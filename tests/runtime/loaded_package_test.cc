@@ -17,7 +17,7 @@ class LoadedPackageTest : public testing::Test {
     zip_ = builder.Zip();
     absl::StatusOr<Package> opened = Package::FromMemory(BytesOf(zip_), "small.zip", {});
     EXPECT_OK(opened);
-    return LoadedPackage::Load(device_.driver(), *std::move(opened), {});
+    return LoadedPackage::Load(device_.context(), *std::move(opened), {});
   }
 
   // A package of no program, whose loading fails with `code` and a message with `part`.
@@ -79,6 +79,33 @@ TEST_F(LoadedPackageTest, TakesTheBestTargetOfEachVariant) {
   ASSERT_EQ(scale.size(), 2U);
   EXPECT_EQ(scale[0].fit.target, 1);
   EXPECT_EQ(scale[1].fit.target, 3);
+}
+
+TEST(LoadedPackageDevicesTest, TakesWhatFitsTheDeviceOfTheContext) {
+  Emulator::Options options = TestEmulatorOptions();
+  options.devices = 2;
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Emulator> emulator, Emulator::Create(options));
+  DriverTable table = emulator->driver().table();
+  table.DeviceGetAttribute = [](int* value, CuDeviceAttribute attribute, CuDevice device) {
+    *value = attribute == CuDeviceAttribute::kComputeCapabilityMajor ? 9 - device : 0;
+    return CuResult::kSuccess;
+  };
+  const Driver driver(table, DriverKind::kEmulator);
+  PackageBuilder builder = SmallKernels();
+  builder.AddModule("newer", "ptx", "sm_89", kSmallKernels);
+  for (nlohmann::json& kernel : builder.manifest["kernels"]) {
+    kernel["targets"].push_back(kernel["targets"][0]);
+    kernel["targets"].back()["module"] = "newer";
+  }
+  builder.manifest["programs"]["main"] = DiamondProgram();
+  const std::string zip = builder.Zip();
+  for (const int ordinal : {1, 0}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(const Context context, Context::Create(driver, ordinal));
+    COPPICE_ASSERT_OK_AND_ASSIGN(Package opened, Package::FromMemory(BytesOf(zip), "two.zip", {}));
+    COPPICE_ASSERT_OK_AND_ASSIGN(const auto loaded,
+                                 LoadedPackage::Load(context, std::move(opened), {}));
+    EXPECT_EQ(loaded->kernel(0)[0].fit.target, ordinal == 0 ? 1 : 0);
+  }
 }
 
 TEST_F(LoadedPackageTest, RefusesAKernelWithoutATarget) {

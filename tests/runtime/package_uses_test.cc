@@ -1,4 +1,4 @@
-// Goal: a step's buffers are found wherever its arguments name them.
+// Goal: a step's buffers are found wherever its arguments name them, and all amounts of a program.
 // Method: one manifest with every kind of step and argument, by hand.
 
 #include "coppice/runtime/package_uses.h"
@@ -78,6 +78,34 @@ TEST(PackageUsesTest, ChildrenWriteOutputsAndMutatedInputs) {
                                       .inputs = {{.buffer = 3}, {.buffer = 2}},
                                       .outputs = {{.buffer = 1}}}};
   EXPECT_THAT(UsesOf(manifest, step), Uses({3, 2}, {2, 1}));
+}
+
+TEST(PackageUsesTest, EveryAmountOfAProgramIsSeen) {
+  int64_t next = 0;
+  const auto amount = [&next] { return Amount{.value = ++next}; };
+  const auto operand = [&] { return Operand{.offset = amount()}; };
+  std::vector<Step> steps = {
+      {.action =
+           KernelStep{
+               .grid = {amount(), amount(), amount()},
+               .args = {BufferArgument{.operand = operand()}, IntegerArgument{.value = amount()},
+                        StructArgument{.members = {TensorMapArgument{.operand = operand(),
+                                                                     .dims = {amount()},
+                                                                     .strides = {amount()}}}}}}},
+      {.action = MemsetStep{.to = operand(), .count = amount()}},
+      {.action = MemcpyStep{.to = operand(), .from = operand(), .bytes = amount()}},
+      {.action = CallStep{.inputs = {{.operand = operand(), .shape = {amount()}}},
+                          .outputs = {{.operand = operand(), .strides = {amount()}}}}},
+      {.action = ChildStep{.symbols = {amount()}, .inputs = {operand()}, .outputs = {operand()}}}};
+  Manifest manifest = ManifestOf(std::move(steps));
+  Buffer& buffer = manifest.programs[0].buffers[0];
+  buffer.shape = {amount()};
+  buffer.strides = {amount()};
+  buffer.alias = {.buffer = 1, .offset = amount()};
+  std::set<int64_t> seen;
+  ForEachAmount(manifest.programs[0], [&seen](const Amount& of) { seen.insert(of.value); });
+  EXPECT_THAT(seen, SizeIs(static_cast<size_t>(next)));
+  EXPECT_EQ(*seen.rbegin(), next);
 }
 
 TEST(PackageUsesTest, ProgramsWithinAreThereOnceHoweverOftenTheyRun) {

@@ -149,8 +149,8 @@ TEST_F(CaptureAbortTest, ErrorOfTheCallableAtEveryStep) {
           const int64_t scalar = std::bit_cast<int64_t>(factor);
           const Binding* spare =
               *affine.session->Bind(*affine.program, AffineStatics(scratch.address()));
-          EXPECT_OK(affine.session->Warm(*affine.program, affine.binding, buckets, {&scalar, 1},
-                                         {.scratch = spare}));
+          EXPECT_OK(affine.session->warming().Warm(*affine.program, affine.binding, buckets,
+                                                   {&scalar, 1}, {.scratch = spare}));
           ExpectRun(affine, kExtent, RunKind::kReplay, factor);
         });
   }

@@ -15,7 +15,10 @@
 
 #include <new>
 
+#include "coppice/runtime/loaded_package.h"
+
 #include "tests/graphs/session_fixture.h"
+#include "tests/package/small_kernels.h"
 #include "tests/support/host_allocations.h"
 
 namespace coppice {
@@ -57,7 +60,7 @@ class FailingWorld : private AffineDevice {
         fork_(*Event::Create(device_.driver())),
         join_(*Event::Create(device_.driver())),
         scratch_(*device_.Upload(std::vector<float>{0})) {
-    for (const int64_t n : {int64_t{8}, int64_t{32}, kOverLargest})
+    for (const int64_t n : {int64_t{5}, int64_t{8}, int64_t{20}, int64_t{32}, kOverLargest})
       inputs_.emplace_back(n, *device_.Upload(Ramp(n)));
   }
 
@@ -112,6 +115,29 @@ class FailingWorld : private AffineDevice {
     });
   }
 
+  // The same with a program of a package that gives what affine gives, without statics and scalars,
+  // and replays at the sizes of calls.
+  absl::Status OpenExact() {
+    poison_ = absl::OkStatus();
+    package::PackageBuilder builder = package::SmallKernels();
+    builder.manifest["programs"]["main"] = DiamondProgram("1");
+    zip_ = builder.Zip();
+    return Attempt([&]() -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(
+          package::Package opened,
+          package::Package::FromMemory(package::BytesOf(zip_), "diamond.zip", {}));
+      COPPICE_ASSIGN_OR_RETURN(loaded_,
+                               package::LoadedPackage::Load(context_, std::move(opened), {}));
+      COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, Session::Create(context_, {}));
+      COPPICE_ASSIGN_OR_RETURN(
+          program_, session->Register(*loaded_, "main",
+                                      {.policies = {{"n", *PaddingPolicy::Pow2(kLargest)}},
+                                       .exact = ExactReplay::kAlways}));
+      session_ = std::move(session);
+      return absl::OkStatus();
+    });
+  }
+
   bool is_open() const { return session_ != nullptr; }
 
   // Closes the session. A driver that refuses everything has nothing in flight.
@@ -132,7 +158,7 @@ class FailingWorld : private AffineDevice {
       COPPICE_ASSIGN_OR_RETURN(lease, session_->Run({.program = program_,
                                                      .binding = binding_,
                                                      .inputs = {&x, 1},
-                                                     .scalars = {&kFactor, 1},
+                                                     .scalars = scalars(),
                                                      .stream = stream,
                                                      .lane = lane}));
       return absl::OkStatus();
@@ -169,28 +195,28 @@ class FailingWorld : private AffineDevice {
 
   absl::Status Warm(const std::vector<std::vector<int64_t>>& buckets) {
     return Attempt([&] {
-      return session_->Warm(*program_, binding_, buckets, {&kFactor, 1},
-                            {.scratch = scratch_binding_});
+      return session_->warming().Warm(*program_, binding_, buckets, scalars(),
+                                      {.scratch = scratch_binding_});
     });
   }
 
   absl::Status SetBuckets(const std::vector<int64_t>& buckets) {
     return Attempt([&]() -> absl::Status {
       COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::List(buckets, kLargest));
-      return session_->SetPolicy(*program_, 0, std::move(policy));
+      return session_->policies().SetPolicy(*program_, 0, std::move(policy));
     });
   }
   // Learns from the calls so far, and keeps a bucket of 16.
   absl::Status Rebucket() {
     return Attempt([&] {
       const RelearnOptions relearn{.learn = {.limit = kLargest, .count = 4, .forced = {16}}};
-      return session_
-          ->Rebucket(*program_, 0,
-                     {.relearn = relearn,
-                      .period = 0,
-                      .now_ns = [] { return 0; },
-                      .binding = binding_,
-                      .scratch = scratch_binding_})
+      return session_->policies()
+          .Rebucket(*program_, 0,
+                    {.relearn = relearn,
+                     .period = 0,
+                     .now_ns = [] { return 0; },
+                     .binding = binding_,
+                     .scratch = scratch_binding_})
           .status();
     });
   }
@@ -219,7 +245,9 @@ class FailingWorld : private AffineDevice {
   // Expects that the session works, or gives its first sticky error as every answer.
   void ExpectUsableOrPoisoned() {
     EXPECT_EQ(emulator().live().captures, 0);
-    EXPECT_OK(session_->Bind(*program_, AffineStatics(counter_.address())));  // May have ended.
+    if (binding_ != nullptr) {
+      EXPECT_OK(session_->Bind(*program_, AffineStatics(counter_.address())));  // May have ended.
+    }
     for (int call = 0; call < 3; ++call) {
       ReleaseLeases();
       EXPECT_EQ(Run(8), poison_);
@@ -237,6 +265,8 @@ class FailingWorld : private AffineDevice {
 
  private:
   static constexpr int64_t kFactor = std::bit_cast<int64_t>(2.0);
+
+  std::span<const int64_t> scalars() const { return {&kFactor, program_->spec.scalars.size()}; }
 
   static absl::Status Order(CallContext& context,
                             const Event& event,
@@ -317,6 +347,8 @@ class FailingWorld : private AffineDevice {
   const DeviceMemory scratch_;
   std::vector<std::pair<int64_t, DeviceMemory>> inputs_;
 
+  std::string zip_;
+  std::unique_ptr<const package::LoadedPackage> loaded_;
   std::unique_ptr<Session> session_;
   const Program* program_ = nullptr;
   const Binding* binding_ = nullptr;

@@ -50,6 +50,23 @@ const Scenario kScenarios[] = {
        for (int i = 0; i < 3; ++i)
          (void)world.Run(8);
      }},
+    {"RecordFamily", [](FailingWorld& world) { return world.OpenExact(); },
+     [](FailingWorld& world, bool) {
+       for (const int64_t n : {20, 8, 32})
+         (void)world.Run(n);
+     }},
+    {"ReplayAtExactSizes",
+     [](FailingWorld& world) {
+       COPPICE_RETURN_IF_ERROR(world.OpenExact());
+       COPPICE_RETURN_IF_ERROR(world.Run(32));
+       COPPICE_RETURN_IF_ERROR(world.Run(8));
+       world.ReleaseLeases();
+       return absl::OkStatus();
+     },
+     [](FailingWorld& world, bool) {
+       for (const int64_t n : {20, 8, 5, 5, 32})
+         (void)world.Run(n);
+     }},
     {"PoolGrowth", [](FailingWorld& world) { return world.Open({}, world.GrowingCallable()); },
      [](FailingWorld& world, bool) {
        for (const int64_t n : {8, 8, 32, 32, 8})

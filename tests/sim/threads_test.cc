@@ -340,7 +340,7 @@ class UnbindThreadsTest : public testing::TestWithParam<bool>, protected SketchD
       session_->WaitForRecordings();
       const Bound& bound = *bound_.load();
       const absl::StatusCode code =
-          session_->Warm(*bound.program, bound.binding, buckets, {}, {.lane = 1}).code();
+          session_->warming().Warm(*bound.program, bound.binding, buckets, {}, {.lane = 1}).code();
       EXPECT_TRUE(code == absl::StatusCode::kOk || code == kRefused || code == kWrongArgument)
           << absl::StatusCodeToString(code);
     }

@@ -13,7 +13,8 @@ constexpr int64_t kGranuleKib = kTrafficGranule / kKiB;
 
 class Drawing {
  public:
-  Drawing(uint64_t seed, int64_t calls) : random_(seed), ladders_(~seed), calls_(calls) {}
+  Drawing(uint64_t seed, int64_t calls)
+      : random_(seed), ladders_(~seed), packages_(~seed * 3), calls_(calls) {}
 
   TrafficScript Draw() {
     DrawOptions();
@@ -42,7 +43,7 @@ class Drawing {
   }
 
  private:
-  // Of another generator, so that scripts are the same but for their ladders.
+  // Of another generator, as packages are, so that scripts are the same but for these.
   int64_t LadderBelow(int64_t bound) {
     return static_cast<int64_t>(ladders_() % static_cast<uint64_t>(bound));
   }
@@ -78,6 +79,7 @@ class Drawing {
     options.other_dtype = OneIn(3) ? Below(kDTypes) : options.dtype;
     options.outlive = OneIn(2) ? 1 : 0;
     lanes_ = options.lanes;
+    options.packages = packages_() % 2 == 0 ? 0 : 1 + static_cast<int64_t>(packages_() % 3);
     options.constants = OneIn(3) ? 1 : 0;
     if (!OneIn(3)) return;
     // A lane takes three windows of 2 MiB, and a few hundred KiB of graphs.
@@ -319,6 +321,7 @@ class Drawing {
 
   std::mt19937_64 random_;
   std::mt19937_64 ladders_;
+  std::mt19937_64 packages_;
   const int64_t calls_;
   TrafficScript script_;
   std::vector<int64_t> programs_;

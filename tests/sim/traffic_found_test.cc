@@ -142,6 +142,26 @@ unchain
 chain
 call id=241 program=joined extent=17
 )"},
+    // At the sizes of a call an output has fewer bytes than its path keeps for it, and what is
+    // given away beside it was planned into those.
+    {"GiftBesideAnExactReplay", R"(
+options dtype=3 packages=3
+call id=28 program=masked extent=33
+rebucket program=masked
+chain
+call id=443 program=masked
+call id=444
+call id=445 source=444 donate=1
+read id=443
+)"},
+    // An executable goes with the last of its buckets, and not with the first.
+    {"FirstBucketOfAnExecutableGoes", R"(
+options packages=2
+call id=322 program=masked extent=17
+call id=373 program=masked
+suspend everything=1
+sync
+)"},
 };
 
 class TrafficFoundTest : public testing::TestWithParam<Found> {};

@@ -41,7 +41,8 @@ constexpr Field<TrafficOptions> kOptions[] = {{"order", &TrafficOptions::order},
                                               {"outlive", &TrafficOptions::outlive},
                                               {"constants", &TrafficOptions::constants},
                                               {"budget_kib", &TrafficOptions::budget_kib},
-                                              {"on_budget", &TrafficOptions::on_budget}};
+                                              {"on_budget", &TrafficOptions::on_budget},
+                                              {"packages", &TrafficOptions::packages}};
 
 constexpr Field<TrafficOperation> kFields[] = {
     {"id", &TrafficOperation::id},           {"program", &TrafficOperation::program},

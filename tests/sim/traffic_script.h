@@ -43,6 +43,8 @@ struct TrafficOptions {
   int64_t constants = 0;    // Static inputs that programs only read lie in the session's memory.
   int64_t budget_kib = 0;   // Beside what the session takes at its beginning; 0: no budget.
   int64_t on_budget = 0;    // Of enum OnLimit.
+  int64_t packages = 0;     // Programs that fit a package are of one, and replay at exact sizes as
+                            // this of enum ExactReplay says, from 1; 0: all are callables.
 
   friend bool operator==(const TrafficOptions&, const TrafficOptions&) = default;
 };

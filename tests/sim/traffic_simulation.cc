@@ -49,8 +49,6 @@ SessionOptions SessionOptionsOf(const TrafficOptions& options) {
 
 TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefect planted)
     : options_(options),
-      symbol_{.kind = static_cast<SymbolKind>(options.symbol_kind),
-              .exclude_01 = options.exclude_01 != 0},
       planted_(planted),
       device_(EmulatorOptionsOf(options), DriverLedger::Options()),
       host_(device_),
@@ -59,20 +57,40 @@ TrafficSimulation::TrafficSimulation(const TrafficOptions& options, PlantedDefec
       memory_(session_->memory()) {
   COPPICE_CHECK(memory_.window(0, MemoryKind::kPlan).granularity == kTrafficGranule,
                 "another granule");
-  for (TrafficProgram program : TrafficPrograms()) {
+  const TrafficSymbol symbol{.kind = static_cast<SymbolKind>(options.symbol_kind),
+                             .exclude_01 = options.exclude_01 != 0};
+  std::vector<TrafficProgram> programs(TrafficPrograms().begin(), TrafficPrograms().end());
+  for (TrafficProgram& program : programs) {
     program.dtype = static_cast<DType>(options.dtype);
     program.other_dtype = static_cast<DType>(options.other_dtype);
-    programs_.push_back(
-        {.spec = program,
-         .registered = *session_->Register(SpecOf(program, symbol_), CallableOf(program, traffic_)),
-         .sets = {}});
+  }
+  if (options.packages != 0) package_.emplace(device_.context(), programs, symbol);
+  for (TrafficProgram& program : programs) {
+    Registered& added =
+        programs_.emplace_back(Registered{.spec = program,
+                                          .symbol = symbol,
+                                          .packaged = package_ && FitsPackage(program),
+                                          .sets = {}});
+    if (added.packaged) {
+      // Which a package does not say.
+      added.spec.over_maximum = OverMaximum::kEager;
+      added.symbol.kind = SymbolKind::kDynamic;
+    }
+    added.registered = Register(added);
     const bool mutated = program.statics == TrafficProgram::Static::kMutated;
     for (int64_t set = 0; program.binds() && set <= kTrafficStatics; ++set) {
-      StaticSet& made = programs_.back().sets.emplace_back(host_.MakeStatics(program, set));
+      StaticSet& made = added.sets.emplace_back(host_.MakeStatics(program, set));
       if (options.constants != 0 && !mutated && set % 2 == 0)
         PlaceConstant(program.DTypeOf(TrafficBuffer::kStatic), *made.input);
     }
   }
+}
+
+const Program* TrafficSimulation::Register(const Registered& program) {
+  const auto exact = static_cast<ExactReplay>((options_.packages - 1) % 3);
+  return program.packaged ? *package_->Register(*session_, program.spec, exact)
+                          : *session_->Register(SpecOf(program.spec, program.symbol),
+                                                CallableOf(program.spec, traffic_));
 }
 
 TrafficReport TrafficSimulation::Run(const std::vector<TrafficOperation>& operations) {
@@ -323,8 +341,7 @@ void TrafficSimulation::Reset(const TrafficOperation& operation) {
   Expect("unregister", session_->Unregister(gone));
   if (session_->Unregister(gone).code() != StatusCode::kFailedPrecondition)
     Fail("unregister", "it was done twice");
-  program.registered =
-      *session_->Register(SpecOf(program.spec, symbol_), CallableOf(program.spec, traffic_));
+  program.registered = Register(program);
   for (StaticSet& set : program.sets) {
     set.binding = nullptr;
     set.bound = false;
@@ -357,9 +374,9 @@ void TrafficSimulation::Warm(const TrafficOperation& operation) {
   const std::array<int64_t, 2> scalars = ScalarsOf(spec, operation);
   session_->WaitForRecordings();
   const absl::Status status =
-      session_->Warm(*program.registered, binding, buckets,
-                     std::span(scalars).first(static_cast<size_t>(spec.scalars())),
-                     {.scratch = scratch, .lane = LaneOf(operation)});
+      session_->warming().Warm(*program.registered, binding, buckets,
+                               std::span(scalars).first(static_cast<size_t>(spec.scalars())),
+                               {.scratch = scratch, .lane = LaneOf(operation)});
   if (TookFault()) return;
   // What broke down in an earlier recording stays without a graph.
   if (status.code() == StatusCode::kFailedPrecondition && traffic_.broke) return;
@@ -384,7 +401,8 @@ void TrafficSimulation::Rebucket(const TrafficOperation& operation) {
   const bool bound =
       !spec.binds() || program.sets[static_cast<size_t>(operation.statics % kTrafficStatics)].bound;
   session_->WaitForRecordings();
-  const std::vector<int64_t> before = session_->GetPolicy(*program.registered, 0)->buckets();
+  const std::vector<int64_t> before =
+      session_->policies().GetPolicy(*program.registered, 0)->buckets();
   const RebucketOptions options{
       .relearn = RelearnOptions{.learn = {.limit = kLargestExtent,
                                           .count = std::max<int64_t>(operation.value, 1)}},
@@ -394,9 +412,10 @@ void TrafficSimulation::Rebucket(const TrafficOperation& operation) {
       .now_ns = [] { return 0; },
       .binding = binding,
       .scratch = scratch};
-  const absl::StatusOr<RebucketReport> report = session_->Rebucket(*program.registered, 0, options);
+  const absl::StatusOr<RebucketReport> report =
+      session_->policies().Rebucket(*program.registered, 0, options);
   const bool swapped = report.ok() && report->outcome == Rebucketed::kSwapped;
-  if (session_->GetPolicy(*program.registered, 0)->buckets() !=
+  if (session_->policies().GetPolicy(*program.registered, 0)->buckets() !=
       (swapped ? report->learned.buckets : before))
     return Fail("rebucket", "the ladder is neither the old one nor what was reported");
   report_.swaps += swapped ? 1 : 0;
@@ -404,7 +423,7 @@ void TrafficSimulation::Rebucket(const TrafficOperation& operation) {
   bool absent = false;
   for (int lane = 0; lane < options_.lanes; ++lane)
     absent |= Absent(lane);
-  const StatusCode wanted = !MayPad(SpecOf(spec, symbol_), 0)      ? StatusCode::kInvalidArgument
+  const StatusCode wanted = !MayPad(SpecOf(spec, program.symbol), 0) ? StatusCode::kInvalidArgument
                             : absent || stance_ != Stance::kRecord ? StatusCode::kFailedPrecondition
                             : !bound                               ? StatusCode::kInvalidArgument
                                                                    : StatusCode::kOk;
@@ -418,12 +437,13 @@ void TrafficSimulation::Rebucket(const TrafficOperation& operation) {
 void TrafficSimulation::SetPolicy(const TrafficOperation& operation) {
   Registered& program = ProgramOf(operation);
   const int64_t buckets[] = {operation.extent, operation.m};
-  const absl::Status status =
-      session_->SetPolicy(*program.registered, 0, *PaddingPolicy::List(buckets, kLargestExtent));
+  const absl::Status status = session_->policies().SetPolicy(
+      *program.registered, 0, *PaddingPolicy::List(buckets, kLargestExtent));
   if (TookFault()) return;
   report_.swaps += status.ok() ? 1 : 0;
-  const StatusCode wanted =
-      MayPad(SpecOf(program.spec, symbol_), 0) ? StatusCode::kOk : StatusCode::kInvalidArgument;
+  const StatusCode wanted = MayPad(SpecOf(program.spec, program.symbol), 0)
+                                ? StatusCode::kOk
+                                : StatusCode::kInvalidArgument;
   if (status.code() != wanted) Fail("policy", status.ToString());
 }
 

@@ -9,6 +9,7 @@
 #include "coppice/graphs/session.h"
 
 #include "tests/sim/traffic_model.h"
+#include "tests/sim/traffic_package.h"
 #include "tests/sim/traffic_programs.h"
 #include "tests/sim/traffic_world.h"
 
@@ -34,6 +35,8 @@ class TrafficSimulation {
   // scratch for Warm.
   struct Registered {
     TrafficProgram spec;
+    TrafficSymbol symbol;  // Of all of its symbols.
+    bool packaged = false;
     const Program* registered = nullptr;
     std::vector<StaticSet> sets;
     int64_t last_set = 0;
@@ -93,6 +96,7 @@ class TrafficSimulation {
   // A method of the session that only a fault makes fail.
   void Expect(const char* what, const absl::Status& status);
 
+  const Program* Register(const Registered& program);
   Registered& ProgramOf(const TrafficOperation& operation) {
     return programs_[static_cast<size_t>(operation.program) % programs_.size()];
   }
@@ -160,7 +164,7 @@ class TrafficSimulation {
   void SetPolicy(const TrafficOperation& operation);
   // The least bucket of a symbol that holds an extent, if any does.
   std::optional<int64_t> BucketOf(const Registered& program, int symbol, int64_t extent) const {
-    return session_->GetPolicy(*program.registered, symbol)->Find(extent);
+    return session_->policies().GetPolicy(*program.registered, symbol)->Find(extent);
   }
   void SettleRandomNumbers();
   void SetSeed(uint64_t seed);
@@ -194,11 +198,11 @@ class TrafficSimulation {
   void CheckStats();
 
   const TrafficOptions options_;
-  const TrafficSymbol symbol_;  // Of all programs.
   const PlantedDefect planted_;
   TestDevice device_;
   TrafficHost host_;
   TrafficDevice traffic_;
+  std::optional<TrafficPackage> package_;
   std::unique_ptr<Session> session_;
   const SessionMemory& memory_;  // Of the session. Its usage() would take back what leases gave up.
   std::vector<Registered> programs_;

@@ -22,6 +22,13 @@
 
 namespace coppice {
 
+// What Session::Explain says where Run says this.
+inline std::string AsExplained(std::string message) {
+  constexpr std::string_view kRun = "Session::Run";
+  const size_t at = message.find(kRun);
+  return at == std::string::npos ? message : message.replace(at, kRun.size(), "Session::Explain");
+}
+
 // What misuse, a wrong argument and want of room are refused with.
 inline constexpr absl::StatusCode kRefused = absl::StatusCode::kFailedPrecondition;
 inline constexpr absl::StatusCode kWrongArgument = absl::StatusCode::kInvalidArgument;

@@ -56,7 +56,7 @@ class EagerContext : public CallContext {
     for (size_t i = 0; i < copied.size(); ++i) {
       std::vector<int32_t> values = copied[i];
       const Dim dim = spec_.inputs[i].dims.front();
-      if (dim.symbol >= 0)
+      if (!dim.is_fixed())
         values.resize(static_cast<size_t>(padded), std::bit_cast<int32_t>(garbage_));
       COPPICE_ASSIGN_OR_RETURN(DeviceMemory staged, device_.Upload(values));
       const int64_t sizes[] = {static_cast<int64_t>(values.size())};
@@ -93,7 +93,7 @@ class EagerContext : public CallContext {
     const OutputSpec& output = spec_.outputs[static_cast<size_t>(index)];
     std::vector<int64_t> sizes;
     for (const Dim& dim : output.dims)
-      sizes.push_back(dim.symbol >= 0 ? extents_.front() : dim.size);
+      sizes.push_back(dim.is_fixed() ? dim.size : extents_.front());
     Tensor tensor = Tensor::Dense(0, output.dtype, sizes);
     COPPICE_ASSIGN_OR_RETURN(tensor.data,
                              AllocateGarbage(tensor.element_count() * SizeOf(output.dtype)));

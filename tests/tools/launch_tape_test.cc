@@ -108,7 +108,7 @@ TEST_F(LaunchTapeTest, AReplayThatStagesIsAStagingLaunchAndAGraphLaunch) {
   const auto& passed =
       *reinterpret_cast<const StagingParamsOf<kWideStagingBytes>*>(launches[0].staging.data());
   EXPECT_EQ(passed.header.copy_count, 1);
-  EXPECT_EQ(reinterpret_cast<const StagedCopyOf<1>*>(passed.copies)->source, memory_.address());
+  EXPECT_EQ(reinterpret_cast<const StagedCopy*>(passed.copies)->source, memory_.address());
   EXPECT_NE(launches[1].exec, nullptr);
   EXPECT_EQ(launches[1].stream, stream_.handle());
 }

@@ -25,7 +25,7 @@
 namespace coppice {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using package::PackageBuilder;
 using package::TemporaryFolder;
 using testing::ElementsAre;
@@ -37,16 +37,16 @@ using testing::StartsWith;
 constexpr const char* kDecoderZip = COPPICE_SAMPLES "/torch_decoder.zip";
 
 // The sample, its manifest changed by `edit`, at `path`.
-std::string WriteEdited(const std::string& path, const std::function<void(json& manifest)>& edit) {
+std::string WriteEdited(const std::string& path, const std::function<void(Json& manifest)>& edit) {
   const package::Package sample = *package::Package::Open(kDecoderZip, {});
-  PackageBuilder builder(json::parse(sample.manifest_text()));
+  PackageBuilder builder(Json::parse(sample.manifest_text()));
   edit(builder.manifest);
   for (const package::File& file : sample.manifest().files)
     builder.AddFile(file.name, package::TextOf(*sample.Read(file.name)));
   return builder.WriteZip(path);
 }
 
-json& Buffer(json& manifest, const char* program, const char* name) {
+Json& Buffer(Json& manifest, const char* program, const char* name) {
   return manifest["programs"][program]["buffers"][name];
 }
 
@@ -54,15 +54,15 @@ class PackageDecoderTest : public testing::Test {
  protected:
   std::unique_ptr<PackageDecoder> Load(const std::string& path) {
     absl::StatusOr<std::unique_ptr<PackageDecoder>> decoder =
-        PackageDecoder::Create(device_.driver(), path);
+        PackageDecoder::Create(device_.context(), path);
     EXPECT_OK(decoder);
     return *std::move(decoder);
   }
 
   // The message that a changed sample is refused with.
-  std::string Refusal(const std::function<void(json& manifest)>& edit) {
+  std::string Refusal(const std::function<void(Json& manifest)>& edit) {
     const absl::Status status =
-        PackageDecoder::Create(device_.driver(), WriteEdited(folder_ / "edited.zip", edit))
+        PackageDecoder::Create(device_.context(), WriteEdited(folder_ / "edited.zip", edit))
             .status();
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument));
     return std::string(status.message());
@@ -98,7 +98,7 @@ TEST_F(PackageDecoderTest, StepsTakeTheirTensorsInTheProgramsOrder) {
 }
 
 TEST_F(PackageDecoderTest, StepsBelowTheLeastSizeGetRowsOfPadding) {
-  const std::string path = WriteEdited(folder_ / "edited.zip", [](json& manifest) {
+  const std::string path = WriteEdited(folder_ / "edited.zip", [](Json& manifest) {
     for (const char* program : {"prefill", "decode"})
       manifest["programs"][program]["symbols"]["batch"]["min"] = 2;
   });
@@ -116,45 +116,45 @@ TEST_F(PackageDecoderTest, StepsBelowTheLeastSizeGetRowsOfPadding) {
 }
 
 TEST_F(PackageDecoderTest, OtherProgramsAreRefusedWithTheirPlace) {
-  EXPECT_THAT(Refusal([](json& manifest) {
+  EXPECT_THAT(Refusal([](Json& manifest) {
                 manifest["programs"]["generate"] = manifest["programs"]["decode"];
                 manifest["programs"].erase("decode");
                 manifest["entry"] = "prefill";
               }),
               HasSubstr("/programs/decode is not there"));
-  EXPECT_THAT(Refusal([](json& manifest) {
+  EXPECT_THAT(Refusal([](Json& manifest) {
                 manifest["programs"]["decode"]["inputs"] = {"slots", "positions", "tokens", "keys",
                                                             "values"};
               }),
               HasSubstr("/programs/decode has the inputs slots, positions, tokens, keys, values"));
   EXPECT_THAT(
-      Refusal([](json& manifest) { Buffer(manifest, "prefill", "lengths")["dtype"] = "u32"; }),
+      Refusal([](Json& manifest) { Buffer(manifest, "prefill", "lengths")["dtype"] = "u32"; }),
       HasSubstr("has lengths as"));
 }
 
 TEST_F(PackageDecoderTest, PaddingThatWouldWriteOverARequestIsRefused) {
-  EXPECT_THAT(Refusal([](json& manifest) { Buffer(manifest, "decode", "slots")["fill"] = "zero"; }),
+  EXPECT_THAT(Refusal([](Json& manifest) { Buffer(manifest, "decode", "slots")["fill"] = "zero"; }),
               HasSubstr("/programs/decode/buffers/slots/fill is 0"));
-  EXPECT_THAT(Refusal([](json& manifest) {
+  EXPECT_THAT(Refusal([](Json& manifest) {
                 Buffer(manifest, "prefill", "slots")["fill"] = {{"value", "17.0"}};
               }),
               HasSubstr("/programs/prefill/buffers/slots/fill is 17"));
 }
 
 TEST_F(PackageDecoderTest, WeightsThatAreNotDescribedAreMissed) {
-  EXPECT_THAT(Refusal([](json& manifest) { manifest["constants"]["embedding"].erase("x-random"); }),
+  EXPECT_THAT(Refusal([](Json& manifest) { manifest["constants"]["embedding"].erase("x-random"); }),
               HasSubstr("/constants/embedding has no data and no x-random"));
 }
 
 // Runs on the emulator and returns the report; the exit code must be 0.
-json Serve(std::vector<std::string> arguments, const std::string& path = kDecoderZip) {
+Json Serve(std::vector<std::string> arguments, const std::string& path = kDecoderZip) {
   arguments.insert(arguments.begin(),
                    {"run", "--package", path, "--device", "host", "--json", "--quiet"});
   return JsonOf(RunCoppice(arguments));
 }
 
 TEST(RunPackageTest, VerifiedAndPoisonedRunHasNoMismatchAndNoFinding) {
-  const json report = Serve({"--requests", "3", "--shrink", "256", "--verify", "all", "--poison"});
+  const Json report = Serve({"--requests", "3", "--shrink", "256", "--verify", "all", "--poison"});
   EXPECT_EQ(report["mismatches"], 0);
   EXPECT_EQ(report["findings"], 0);
   EXPECT_EQ(report["kernels"], "ptx");
@@ -171,12 +171,35 @@ TEST(RunPackageTest, VerifiedAndPoisonedRunHasNoMismatchAndNoFinding) {
             1.02 * report["max_bucket_live_bytes"].get<double>());
 }
 
+TEST(RunPackageTest, ReplaysAtExactSizesComputeNoPaddingAndAreTold) {
+  const TemporaryFolder folder;
+  const std::string trace = folder / "exact.trace";
+  const Json report = Serve({"--requests", "4", "--shrink", "32", "--verify", "all", "--exact",
+                             "always", "--trace-out", trace});
+  EXPECT_EQ(report["mismatches"], 0);
+  EXPECT_EQ(report["findings"], 0);
+  EXPECT_EQ(report["pad_computed_pct"], 0);
+  EXPECT_EQ(report["families"], 2) << "one per program";
+  EXPECT_EQ(report["executables"], 2);
+  EXPECT_GT(report["graphs"], 2);
+  EXPECT_EQ(report["exact_replays"], report["calls"]);
+  EXPECT_GT(report["patched_nodes"], 0);
+  const Json summary = JsonOf(RunCoppice({"prof", "summary", trace, "--json"}));
+  EXPECT_EQ(summary["exact_replays"], report["exact_replays"]);
+  EXPECT_EQ(summary["executables"], report["executables"]);
+  EXPECT_EQ(summary["graphs_recorded"], report["graphs"]);
+  const CommandOutcome again = RunCoppice({"prof", "whatif", trace, "--json"});
+  EXPECT_EQ(again.code, kExitMismatch) << "what-if has a graph per bucket";
+  for (const char* const gap : {"'prefill' replays at the sizes", "'decode' replays at the sizes"})
+    EXPECT_THAT(again.out, HasSubstr(gap));
+}
+
 TEST(RunPackageTest, BucketsAreLearnedAgainAsOfAnyModel) {
-  const json report =
+  const Json report =
       Serve({"--requests", "6", "--shrink", "256", "--verify", "all", "--relearn=3"});
   EXPECT_EQ(report["mismatches"], 0);
   EXPECT_EQ(report["findings"], 0);
-  const json& prompts = report["relearn"]["symbols"][0];
+  const Json& prompts = report["relearn"]["symbols"][0];
   EXPECT_EQ(prompts["program"], "prefill");
   EXPECT_EQ(prompts["symbol"], "length");
   EXPECT_EQ(prompts["looks"], 2);
@@ -187,27 +210,27 @@ TEST(RunPackageTest, BucketsAreLearnedAgainAsOfAnyModel) {
 TEST(RunPackageTest, APaddedProgramThatComputesAnotherResultIsAMismatch) {
   // The programs of a padded length lack a step that those of real lengths have.
   const TemporaryFolder folder;
-  const std::string path = WriteEdited(folder / "edited.zip", [](json& manifest) {
-    json& steps = manifest["programs"]["prefill"]["steps"];
+  const std::string path = WriteEdited(folder / "edited.zip", [](Json& manifest) {
+    Json& steps = manifest["programs"]["prefill"]["steps"];
     steps[4]["if"] = "length % 16 != 0";
   });
   const CommandOutcome outcome =
       RunCoppice({"run", "--package", path, "--device", "host", "--json", "--quiet", "--requests",
                   "1", "--shrink", "128", "--verify", "all", "--prefill-policy", "linear:16"});
   EXPECT_EQ(outcome.code, kExitMismatch);
-  EXPECT_GT(json::parse(outcome.out)["mismatches"], 0);
+  EXPECT_GT(Json::parse(outcome.out)["mismatches"], 0);
 }
 
 TEST(RunPackageTest, DumpedStepsHaveEveryRowAndItsLogits) {
   const TemporaryFolder folder;
-  const json report = Serve(
+  const Json report = Serve(
       {"--requests", "2", "--shrink", "256", "--verify", "none", "--dump-steps", folder / "steps"});
   const std::string lines = package::ReadBytes(folder / "steps/steps.jsonl");
   int64_t steps = 0;
   size_t rows = 0;
   for (size_t start = 0, end = 0; (end = lines.find('\n', start)) != std::string::npos;
        start = end + 1, ++steps) {
-    const json step = json::parse(lines.substr(start, end - start));
+    const Json step = Json::parse(lines.substr(start, end - start));
     EXPECT_EQ(step["next_tokens"].size(), step["slots"].size());
     EXPECT_EQ(step["requests"].size(), step["slots"].size());
     EXPECT_EQ(step["positions"].size(), step["prefill"] ? 0 : step["slots"].size());

@@ -1,5 +1,5 @@
-// Goal: a trace is read as coppice/graphs/trace.h says, and every broken file gets one error with
-// file and line. Method: small files; a clean one, broken at each byte and in each field.
+// Goal: a trace is read as coppice/graphs/trace_events.h says, and every broken file gets one error
+// with file and line. Method: small files; a clean one, broken at each byte and in each field.
 
 #include "tools/prof/pool_trace.h"
 
@@ -24,13 +24,19 @@ using testing::StartsWith;
 
 struct Read {
   absl::StatusOr<PoolTrace> trace = PoolTrace();
-  std::vector<TraceEvent> events;
+  std::vector<TracedEvent> events;
+
+  // Event `i`, or from the end on if that is negative.
+  template <typename Event>
+  const Event& At(int i) const {
+    return std::get<Event>(events.at(static_cast<size_t>(i < 0 ? std::ssize(events) + i : i)).what);
+  }
 };
 
 Read ReadText(const std::string& text) {
   const TemporaryFile file(text);
   Read read;
-  read.trace = ReadPoolTrace(file.path(), [&](const PoolTrace&, const TraceEvent& event) {
+  read.trace = ReadPoolTrace(file.path(), [&](const PoolTrace&, const TracedEvent& event) {
     read.events.push_back(event);
   });
   return read;
@@ -85,8 +91,8 @@ TEST(PoolTraceTest, NamesThingsByPlaceWhateverTheirNumbers) {
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
   EXPECT_EQ(LabelOf(read.trace->buckets[0]), "-");
-  EXPECT_EQ(read.events[0].bucket, 0);
-  EXPECT_EQ(read.events[0].node, -1);
+  EXPECT_EQ(read.At<CallEvent>(0).bucket, 0);
+  EXPECT_EQ(read.At<CallEvent>(0).node, -1);
 }
 
 TEST(PoolTraceTest, ReadsTheValuesOfEveryEvent) {
@@ -103,29 +109,28 @@ TEST(PoolTraceTest, ReadsTheValuesOfEveryEvent) {
   EXPECT_EQ(read.trace->last_ns, 90000);
   EXPECT_EQ(read.trace->events, static_cast<int64_t>(read.events.size()));
 
-  const TraceEvent& bytes = read.events[0];
-  EXPECT_EQ(bytes.kind, TraceEventKind::kBytes);
-  EXPECT_EQ(bytes.memory, MemoryKind::kEager);
-  EXPECT_EQ(bytes.lane, -1);
-  EXPECT_EQ(bytes.first, 4096);
-  EXPECT_EQ(bytes.second, 4096);
+  EXPECT_EQ(read.events[0].lane, -1);
+  const auto& bytes = read.At<BytesEvent>(0);
+  EXPECT_EQ(bytes.kind, MemoryKind::kEager);
+  EXPECT_EQ(bytes.bytes, 4096);
+  EXPECT_EQ(bytes.total_bytes, 4096);
 
-  const TraceEvent& call = read.events[read.events.size() - 4];
-  EXPECT_EQ(call.kind, TraceEventKind::kCall);
-  EXPECT_EQ(call.time_ns, 90000);
-  EXPECT_EQ(call.lane, 0);
+  EXPECT_EQ(read.events[read.events.size() - 4].time_ns, 90000);
+  EXPECT_EQ(read.events[read.events.size() - 4].lane, 0);
+  const auto& call = read.At<CallEvent>(-4);
   EXPECT_EQ(call.call, 9);
   EXPECT_EQ(call.bucket, 1);
   EXPECT_EQ(call.node, 2);
   EXPECT_EQ(call.path, RunKind::kRecord);
   EXPECT_EQ(call.reason, Reason::kEvicted);
-  EXPECT_EQ(call.first, 10);
-  EXPECT_EQ(call.second, 12);
+  EXPECT_EQ(call.real_elements, 10);
+  EXPECT_EQ(call.padded_elements, 12);
 
-  for (const TraceEvent& event : read.events) {
-    if (event.kind != TraceEventKind::kExpire) continue;
-    EXPECT_EQ(event.call, 6);
-    EXPECT_EQ(event.other_call, 7);
+  for (const TracedEvent& event : read.events) {
+    const auto* const expire = event.As<ExpireEvent>();
+    if (expire == nullptr) continue;
+    EXPECT_EQ(expire->call, 6);
+    EXPECT_EQ(expire->other_call, 7);
   }
 }
 
@@ -150,7 +155,7 @@ TEST(PoolTraceTest, LinesMayCrossTheBlocksOfTheFile) {
     trace.Call(call, 0, 0, "replay");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
-  EXPECT_EQ(read.events.back().call, 59'999);
+  EXPECT_EQ(read.At<CallEvent>(-1).call, 59'999);
 }
 
 TEST(PoolTraceTest, ATraceCutAnywhereIsReadUpToTheLineThatIsCut) {
@@ -192,7 +197,7 @@ TEST(PoolTraceTest, RefusesFilesThatAreNoTrace) {
        {"hello\n", "[1,2]\n", "{}\n", "\n", "7\n", "{\"schema\":7}\n", "\0\xff\n"}) {
     EXPECT_THAT(MessageOf(ReadText(text).trace.status()), HasSubstr("_trace:1: ")) << text;
   }
-  const auto ignore = [](const PoolTrace&, const TraceEvent&) {};
+  const auto ignore = [](const PoolTrace&, const TracedEvent&) {};
   EXPECT_THAT(ReadPoolTrace("no/such/file", ignore), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(ReadPoolTrace(testing::TempDir(), ignore),
               StatusIs(absl::StatusCode::kInvalidArgument));
@@ -218,14 +223,11 @@ TEST(PoolTraceTest, ReadsTheProgramAndTheExtentsOfACall) {
   trace.Event("call", 0, R"(10,0,0,"replay","none",6,8,0,[6],-1,"borrow")");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
-  const TraceEvent& eager = read.events[read.events.size() - 2];
+  const auto& eager = read.At<CallEvent>(-2);
   EXPECT_EQ(eager.program, 1);
-  EXPECT_EQ(eager.extent_count, 2);
-  EXPECT_EQ(eager.extents[0], 3);
-  EXPECT_EQ(eager.extents[1], 2147483647);
-  EXPECT_EQ(read.events.back().program, 0);
-  EXPECT_EQ(read.events.back().extent_count, 1);
-  EXPECT_EQ(read.events[0].program, -1);
+  EXPECT_THAT(eager.extents.values(), ElementsAre(3, 2147483647));
+  EXPECT_EQ(read.At<CallEvent>(-1).program, 0);
+  EXPECT_THAT(read.At<CallEvent>(-1).extents.values(), ElementsAre(6));
   for (const char* rest : {"2,[1]", "-1,[1]", "0,[-1]", "0,[2147483648]", "0,[1,2]", "0,[]",
                            "0,[1,2,3,4,5,6,7,8,9]", "0,[1", "0,[1,]", "0,1"})
     EXPECT_THAT(
@@ -240,12 +242,11 @@ TEST(PoolTraceTest, ReadsHowLongACallTookAndWhereItsOutputsWent) {
   trace.Event("call", 0, R"(10,0,0,"replay","none",6,8,0,[6],-1,"borrow")");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
-  const TraceEvent& timed = read.events[read.events.size() - 2];
+  const auto& timed = read.At<CallEvent>(-2);
   EXPECT_EQ(timed.host_ns, 1234);
   EXPECT_EQ(timed.outputs, OutputMode::kCopyOut);
-  EXPECT_EQ(read.events.back().host_ns, -1);
-  EXPECT_EQ(read.events.back().outputs, OutputMode::kBorrow);
-  EXPECT_EQ(read.events.front().host_ns, -1);
+  EXPECT_EQ(read.At<CallEvent>(-1).host_ns, -1);
+  EXPECT_EQ(read.At<CallEvent>(-1).outputs, OutputMode::kBorrow);
   for (const char* rest : {"5", "-1", "-2,\"borrow\"", "5,\"lend\"", "5,\"borrow\",1"})
     EXPECT_THAT(
         ErrorOf(fmt::format(R"([90000,"call",0,9,-1,-1,"eager","none",6,6,0,[1],{}])", rest)),
@@ -259,13 +260,13 @@ TEST(PoolTraceTest, ReadsWhichInputIsWhichOutput) {
   trace.Event("use", 0, "9,8,-1,-1,0");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
-  const TraceEvent& use = read.events[read.events.size() - 2];
+  const auto& use = read.At<UseEvent>(-2);
   EXPECT_EQ(use.call, 9);
   EXPECT_EQ(use.other_call, 8);
   EXPECT_EQ(use.input, 2);
   EXPECT_EQ(use.output, 1);
-  EXPECT_EQ(use.first, 256);
-  EXPECT_EQ(read.events.back().input, -1);
+  EXPECT_EQ(use.offset_bytes, 256);
+  EXPECT_EQ(read.At<UseEvent>(-1).input, -1);
   for (const char* values : {"9,8,2", "9,8,2,1", "9,8,-2,1,0", "9,8,1,2147483648,0", "9,8,1,1,-1"})
     EXPECT_THAT(ErrorOf(fmt::format(R"([90000,"use",0,{}])", values)), HasSubstr("'use'"))
         << values;
@@ -278,9 +279,9 @@ TEST(PoolTraceTest, ReadsPoliciesThatSymbolsGet) {
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
   EXPECT_THAT(read.trace->policies, ElementsAre(R"({"buckets":[8,64],"version":1})"));
-  EXPECT_EQ(read.events.back().program, 0);
-  EXPECT_EQ(read.events.back().symbol, 0);
-  EXPECT_EQ(read.events.back().policy, 0);
+  EXPECT_EQ(read.At<PolicyEvent>(-1).program, 0);
+  EXPECT_EQ(read.At<PolicyEvent>(-1).symbol, 0);
+  EXPECT_EQ(read.At<PolicyEvent>(-1).policy, 0);
   for (const char* values : {"0,0,7", "0,0", "-1,0,7", "0,1,7", "0,0,-1"})
     EXPECT_THAT(ErrorOf(fmt::format(R"([90000,"policy",-1,{}])", values)), HasSubstr("'policy'"))
         << values;
@@ -293,12 +294,12 @@ TEST(PoolTraceTest, ReadsTheTimesOfRequests) {
   trace.Event("request", -1, "17,1500,9000,120,30");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
-  const TraceEvent& request = read.events.back();
+  const auto& request = read.At<RequestEvent>(-1);
   EXPECT_EQ(request.request, 17);
-  EXPECT_EQ(request.first, 1500);
-  EXPECT_EQ(request.second, 9000);
-  EXPECT_EQ(request.input, 120);
-  EXPECT_EQ(request.output, 30);
+  EXPECT_EQ(request.first_token_ns, 1500);
+  EXPECT_EQ(request.last_token_ns, 9000);
+  EXPECT_EQ(request.input_tokens, 120);
+  EXPECT_EQ(request.output_tokens, 30);
   EXPECT_THAT(ErrorOf(R"([90000,"request",-1,17,1500])"), HasSubstr("'request'"));
 }
 
@@ -307,11 +308,10 @@ TEST(PoolTraceTest, ReadsTheBytesOfStatics) {
   trace.Event("statics", -1, "0,64,96");
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
-  const TraceEvent& statics = read.events.back();
-  EXPECT_EQ(statics.kind, TraceEventKind::kStatics);
+  const auto& statics = read.At<StaticsEvent>(-1);
   EXPECT_EQ(statics.program, 0);
-  EXPECT_EQ(statics.first, 64);
-  EXPECT_EQ(statics.second, 96);
+  EXPECT_EQ(statics.bytes, 64);
+  EXPECT_EQ(statics.total_bytes, 96);
   EXPECT_THAT(ErrorOf(R"([90000,"statics",-1,0,-1,96])"), HasSubstr("value 5 of 'statics'"));
   EXPECT_THAT(ErrorOf(R"([90000,"statics",-1,9,64,96])"), HasSubstr("value 4 of 'statics'"));
 }
@@ -406,8 +406,7 @@ TEST(PoolTraceTest, ReadsMarks) {
   const Read read = ReadText(trace.Text());
   ASSERT_THAT(read.trace, IsOk());
   EXPECT_THAT(read.trace->marks, testing::ElementsAre("warm"));
-  EXPECT_EQ(read.events.back().kind, TraceEventKind::kMark);
-  EXPECT_EQ(read.events.back().mark, 0);
+  EXPECT_EQ(read.At<MarkEvent>(-1).mark, 0);
   EXPECT_THAT(ErrorOf(R"([90000,"mark",-1,7])"), HasSubstr("value 4 of 'mark' is wrong"));
   EXPECT_THAT(ErrorOf(R"([90000,"mark",-1,-1])"), HasSubstr("value 4 of 'mark' is wrong"));
 }
@@ -422,10 +421,8 @@ TEST(PoolTraceTest, ReadsFailures) {
   EXPECT_EQ(read.trace->failures[0].driver_call, "cuCtxSynchronize");
   EXPECT_EQ(read.trace->failures[0].code, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED");
   EXPECT_EQ(read.trace->failures[0].message, "not here");
-  EXPECT_EQ(read.events.back().kind, TraceEventKind::kFail);
-  EXPECT_EQ(read.events.back().bucket, 1);
-  EXPECT_EQ(read.events.back().program, 0);  // Its bucket's.
-  EXPECT_EQ(read.events.back().failure, 0);
+  EXPECT_EQ(read.At<FailEvent>(-1).bucket, 1);
+  EXPECT_EQ(read.At<FailEvent>(-1).failure, 0);
 }
 
 TEST(PoolTraceTest, RefusesDeepDefinitionsWithoutTakingThemApart) {
@@ -463,6 +460,7 @@ TEST(PoolTraceTest, RefusesBrokenEvents) {
                            R"([90000,"evict",-1,1])",
                            R"([90000,"record",-1,1])",
                            R"([90000,"fail",0,0,0])",
+                           R"([90000,"fail",0,-1,0])",
                            R"([90000,"fail",0,0,-1])",
                            R"([90000,"release",0,0])",
                            R"([90000,"release",-1,5])",

@@ -189,7 +189,7 @@ std::string Fault(const Reader& reader, const Answer& answer) {
 // Sums of a trace that comes in pieces are those of the trace as a whole.
 std::string FaultInPieces(const std::string& path, const std::string& text, TraceMutator& mutator) {
   WatchState state;
-  const auto add = [&](const PoolTrace& trace, const TraceEvent& event) {
+  const auto add = [&](const PoolTrace& trace, const TracedEvent& event) {
     state.Add(trace, event);
   };
   TraceStream stream(path, add);

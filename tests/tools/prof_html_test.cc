@@ -88,7 +88,7 @@ TEST(ProfHtmlTest, FiguresAreThoseOfSummary) {
   for (const char* key :
        {"calls", "paths", "real_elements", "padded_elements", "padded_share_pct", "total_end_bytes",
         "total_service_end_bytes", "total_peak_bytes", "buckets", "graphs_recorded",
-        "graphs_evicted", "exec_bytes_estimate", "suspends"}) {
+        "graphs_evicted", "executables", "exact_replays", "exec_bytes_estimate", "suspends"}) {
     EXPECT_EQ(report["summary"][key], said[key]) << key;
   }
   for (const char* key : {"device", "lanes", "granularity_bytes", "budget_bytes", "ended",
@@ -185,11 +185,10 @@ TEST(ProfHtmlTest, FindingsNameWhatCostsAndWhatToDo) {
   TraceBuilder trace = EventfulTrace();
   trace.Event("dropped", 0, "4");
   const Document report = DocumentOf(trace);
-  EXPECT_THAT(TitlesOf(report),
-              AllOf(Contains("4 events lost"), Contains("1 recording came to nothing"),
-                    Contains("1 graph evicted, 0 recorded again"),
-                    Contains("2 calls ran without a graph: evicted"),
-                    Contains(HasSubstr("stages is padding"))));
+  EXPECT_THAT(TitlesOf(report), AllOf(Contains("4 events lost"), Contains("1 recording failed"),
+                                      Contains("1 graph evicted, 0 recorded again"),
+                                      Contains("2 calls ran without a graph: evicted"),
+                                      Contains(HasSubstr("stages is padding"))));
   std::vector<std::string> levels;
   for (const Document& finding : report["findings"]) {
     levels.push_back(finding["level"]);

@@ -76,6 +76,8 @@ TEST(ProfTest, SummaryCountsCallsBytesAndGraphs) {
   EXPECT_EQ(summary["total_peak_bytes"], 17384);
   EXPECT_EQ(summary["graphs_recorded"], 3);
   EXPECT_EQ(summary["graphs_evicted"], 1);
+  EXPECT_EQ(summary["executables"], 3);
+  EXPECT_EQ(summary["exact_replays"], 0);
   EXPECT_EQ(summary["exec_bytes_estimate"], 2000);
   EXPECT_EQ(summary["suspends"], 1);
   EXPECT_EQ(summary["top_buckets"].size(), 2U);

@@ -154,7 +154,7 @@ TEST(ProfWatchTest, RatesAreOfTheTimeSinceTheLookBefore) {
   EXPECT_EQ(looks[1]["buckets_of_late"][0]["calls_per_second"], 3);
   EXPECT_EQ(looks[2]["buckets_of_late"][0]["bucket"], "decode 4");
   EXPECT_EQ(looks[1]["reasons"][0]["reason"], "new_bucket");
-  EXPECT_THAT(std::string(looks[1]["reasons"][0]["remedy"]), HasSubstr("Session::Warm"));
+  EXPECT_THAT(std::string(looks[1]["reasons"][0]["remedy"]), HasSubstr("warming().Warm"));
 }
 
 TEST(ProfWatchTest, StateFollowsSuspensionsAndMarksAreTheLastOnes) {
@@ -500,7 +500,7 @@ TEST(ProfWatchTest, LinesFitAnyWidthAndShowWhatThereIs) {
     }
     if (columns < 40) continue;
     for (const char* part :
-         {"running", "replay", "nodes", "12.00 KiB", "new_bucket", "Session::Warm", "decode 8",
+         {"running", "replay", "nodes", "12.00 KiB", "new_bucket", "warming().Warm", "decode 8",
           "request 17", "padding", "3 of 3 recorded", "statics", "1st token"})
       EXPECT_THAT(all, HasSubstr(part)) << columns;
   }

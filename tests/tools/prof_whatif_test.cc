@@ -207,6 +207,18 @@ TEST(ProfWhatIfTest, AfterAChangeFiguresAreThoseOfASessionMadeSo) {
   EXPECT_GE(exact, wanted) << "of " << cases;
 }
 
+TEST(ProfWhatIfTest, ASuspensionThatMayMeetALeaseOfAnEagerRunIsAnEstimate) {
+  DrawnTraffic traffic = DrawTraffic(4036804291);
+  traffic.lanes = 2;
+  for (DrawnPath& path : traffic.paths)
+    path.kept = 2;
+  const TracePath trace("kept");
+  ASSERT_OK(RunTraffic(traffic, {}, trace.path()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WhatIf> whatif, WhatIf::Open(trace.path()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const WhatIfOutcome outcome, whatif->Repeat({.suspend_idle_ns = 1}));
+  EXPECT_THAT(outcome.estimates, Contains(HasSubstr("count leases of eager runs as dropped")));
+}
+
 // A trace of traffic that is always the same, of which every size is known: p0 is padded to 64, 128
 // or 600 rows, p1 to 200 or 600 and to 8 or 64 columns.
 class FixedTrace {
@@ -243,7 +255,7 @@ TEST(ProfWhatIfTest, WrongChangesAreOneClearError) {
       {{"--drop", "p0:65"}, "no such bucket; those recorded are 64, 128, 600"},
       {{"--drop", "p0:x"}, "no such bucket"},
       {{"--drop", "64"}, "give PROGRAM:BUCKET"},
-      {{"--drop", "p0:64", "--drop", "p0:64"}, "it is there twice"},
+      {{"--drop", "p0:64", "--drop", "p0:64"}, "it is given twice"},
       {{"--policy", "p0=vlmm"}, "vlmm"},
       {{"--policy", "p0=pow2", "--policy", "p0=vllm"},
        "another --policy is for size 'rows' of program 'p0'"},

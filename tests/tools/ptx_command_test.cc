@@ -495,11 +495,11 @@ TEST(PtxRunTest, ArgumentsFitTheParametersInNumberAndSize) {
   const PtxFile file(kScaleText);
   const TemporaryFile x(FormatArray<float>(DType::kFloat32, {1}, {1}), "x.npy");
   const std::string in = "in:" + x.path();
-  ExpectPtxRefused(RunPtx(file, "Scale", "1", {}), "has 4 parameters, and there are 0 arguments");
+  ExpectPtxRefused(RunPtx(file, "Scale", "1", {}), "has 4 parameters, but there are 0 arguments");
   ExpectPtxRefused(RunPtx(file, "Scale", "1", {in, in, "i32:1", "f32:1", "i32:1"}),
                    "there are 5 arguments");
   ExpectPtxRefused(RunPtx(file, "Scale", "1", {in, in, "i64:1", "f32:1"}),
-                   "i64:1: it has 8 bytes, and parameter 2, n, has 4; give i32, u32 or f32");
+                   "i64:1: it has 8 bytes, but parameter 2, n, has 4; give i32, u32 or f32");
   ExpectPtxRefused(RunPtx(file, "Scale", "1", {in, "f32:1", "i32:1", "f32:1"}),
                    "parameter 1, y, has 8");
   const PtxFile structure(".visible .entry K(.param .align 8 .b8 both[12]) {\n  ret;\n}\n");

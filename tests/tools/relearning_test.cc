@@ -22,12 +22,12 @@
 namespace coppice {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-json Relearn(std::vector<std::string> arguments) {
+Json Relearn(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"run", "--device", "host", "--json", "--quiet"});
   return JsonOf(RunCoppice(arguments));
 }
@@ -40,7 +40,7 @@ std::vector<std::string> Job(const std::vector<std::string>& more = {}) {
   return arguments;
 }
 
-std::vector<int64_t> Buckets(const json& symbol, const char* when) {
+std::vector<int64_t> Buckets(const Json& symbol, const char* when) {
   return symbol[when].get<std::vector<int64_t>>();
 }
 
@@ -53,7 +53,7 @@ std::string EqualPrompts() {
 }
 
 TEST(RelearningTest, StepsInSwappedBucketsAreAsTheReference) {
-  const json report = Relearn(Job({"--relearn=20", "--verify", "all", "--poison"}));
+  const Json report = Relearn(Job({"--relearn=20", "--verify", "all", "--poison"}));
   EXPECT_EQ(report["mismatches"], 0);
   EXPECT_EQ(report["findings"], 0);
   EXPECT_EQ(report["verified_requests"], 60);
@@ -61,14 +61,14 @@ TEST(RelearningTest, StepsInSwappedBucketsAreAsTheReference) {
 }
 
 TEST(RelearningTest, FiguresOfSymbolsAddUp) {
-  const json report = Relearn(Job({"--relearn=20"}));
-  const json& relearn = report["relearn"];
+  const Json report = Relearn(Job({"--relearn=20"}));
+  const Json& relearn = report["relearn"];
   ASSERT_EQ(relearn["symbols"].size(), 2U);
   EXPECT_EQ(relearn["period"], 20);
   size_t swaps = 0;
   int64_t graphs = 0;
   size_t buckets = 0;
-  for (const json& symbol : relearn["symbols"]) {
+  for (const Json& symbol : relearn["symbols"]) {
     const bool prefill = symbol["program"] == "prefill";
     EXPECT_EQ(symbol["symbol"], prefill ? "length" : "batch");
     const int64_t steps = report[prefill ? "prefill_steps" : "decode_steps"];
@@ -77,7 +77,7 @@ TEST(RelearningTest, FiguresOfSymbolsAddUp) {
     EXPECT_EQ(symbol["refused"], 0);
     int64_t recorded = 0;
     std::vector<int64_t> ladder = Buckets(symbol, "buckets_before");
-    for (const json& swap : symbol["swaps"]) {
+    for (const Json& swap : symbol["swaps"]) {
       recorded += swap["graphs"].get<int64_t>();
       EXPECT_EQ(swap["step"].get<int64_t>() % 20, 0);
       EXPECT_LE(swap["graphs"], 16);
@@ -102,10 +102,10 @@ TEST(RelearningTest, FiguresOfSymbolsAddUp) {
 
 TEST(RelearningTest, PaddingIsSummedBeforeTheFirstSwapAndAfterTheLast) {
   const TemporaryFile trace(EqualPrompts());
-  const json report = Relearn({trace.path(), "--shrink", "1", "--slots", "2", "--policy", "pow2",
+  const Json report = Relearn({trace.path(), "--shrink", "1", "--slots", "2", "--policy", "pow2",
                                "--relearn=10", "--verify", "all"});
   EXPECT_EQ(report["mismatches"], 0);
-  const json& prompts = report["relearn"]["symbols"][0];
+  const Json& prompts = report["relearn"]["symbols"][0];
   ASSERT_EQ(prompts["swaps"].size(), 1U);
   EXPECT_EQ(prompts["swaps"][0]["step"], 10);
   EXPECT_THAT(Buckets(prompts, "buckets_before"), testing::Contains(64));
@@ -115,7 +115,7 @@ TEST(RelearningTest, PaddingIsSummedBeforeTheFirstSwapAndAfterTheLast) {
   EXPECT_DOUBLE_EQ(prompts["waste_after_last_swap_without_pct"], 100.0 * (64 - 37) / 37);
   EXPECT_DOUBLE_EQ(prompts["waste_pct"], 100.0 * (64 - 37) / 37 / 4);
   EXPECT_DOUBLE_EQ(prompts["waste_without_pct"], 100.0 * (64 - 37) / 37);
-  const json& batches = report["relearn"]["symbols"][1];
+  const Json& batches = report["relearn"]["symbols"][1];
   EXPECT_THAT(batches["swaps"], testing::IsEmpty()) << "a batch of one fits its bucket";
   EXPECT_TRUE(batches["waste_after_last_swap_pct"].is_null());
 }
@@ -127,7 +127,7 @@ TEST(RelearningTest, StepsThatAGuardRefusesAreCountedApart) {
       "guarded.json");
   const std::vector<std::string> arguments = {
       trace.path(), "--shrink", "1", "--slots", "2", "--policy", policy.path(), "--relearn=10"};
-  const json prompts = Relearn(arguments)["relearn"]["symbols"][0];
+  const Json prompts = Relearn(arguments)["relearn"]["symbols"][0];
   EXPECT_EQ(prompts["guarded"], true);
   ASSERT_EQ(prompts["swaps"].size(), 1U);
   // 37 in 64 is refused, and fits a bucket of its own from the swap on.
@@ -140,42 +140,42 @@ TEST(RelearningTest, StepsThatAGuardRefusesAreCountedApart) {
   table.insert(table.begin(), {"run", "--device", "host", "--quiet"});
   EXPECT_THAT(RunCoppice(table).out,
               testing::AllOf(HasSubstr("as if the guard refused no step"),
-                             HasSubstr("10 of 40 steps; 40 had the buckets stayed")));
+                             HasSubstr("10 of 40 steps; 40 with the first buckets")));
 }
 
 TEST(RelearningTest, BucketsRecordedForASwapReplayFromTheFirstCall) {
-  const json report = Relearn(Job({"--relearn=20", "--order", "asc", "--verify", "all"}));
+  const Json report = Relearn(Job({"--relearn=20", "--order", "asc", "--verify", "all"}));
   EXPECT_EQ(report["mismatches"], 0);
   EXPECT_GE(report["relearn"]["graphs_recorded"], 4);
   EXPECT_EQ(report["replays"], report["calls"]);
 }
 
 TEST(RelearningTest, SwapsDependOnTheRequestsAlone) {
-  const json once = Relearn(Job({"--relearn=20"}))["relearn"];
+  const Json once = Relearn(Job({"--relearn=20"}))["relearn"];
   EXPECT_EQ(Relearn(Job({"--relearn=20", "--verify", "none"}))["relearn"], once);
   // A step that runs twice is a step; only more graphs are there that need a successor.
-  const json twice = Relearn(Job({"--relearn=20", "--poison"}))["relearn"];
+  const Json twice = Relearn(Job({"--relearn=20", "--poison"}))["relearn"];
   EXPECT_EQ(twice["swaps"], once["swaps"]);
   for (const size_t symbol : {0, 1})
     EXPECT_EQ(twice["symbols"][symbol]["buckets_after"], once["symbols"][symbol]["buckets_after"]);
 }
 
 TEST(RelearningTest, ProgramThatIsNotPaddedKeepsItsSizes) {
-  const json report = Relearn(Job({"--relearn=20", "--decode-policy", "exact"}));
+  const Json report = Relearn(Job({"--relearn=20", "--decode-policy", "exact"}));
   ASSERT_EQ(report["relearn"]["symbols"].size(), 1U);
   EXPECT_EQ(report["relearn"]["symbols"][0]["program"], "prefill");
 }
 
 TEST(RelearningTest, PeriodIsAThousandStepsAndDoesNotTakeTheTrace) {
   const TemporaryFile trace(EqualPrompts());
-  const json report = Relearn({"--relearn", trace.path(), "--limit", "2", "--shrink", "16"});
+  const Json report = Relearn({"--relearn", trace.path(), "--limit", "2", "--shrink", "16"});
   EXPECT_EQ(report["trace"], trace.path());
   EXPECT_EQ(report["relearn"]["period"], 1000);
   EXPECT_EQ(report["relearn"]["swaps"], 0);
 }
 
 TEST(RelearningTest, BucketsStayUnlessAsked) {
-  const json report = Relearn({"--requests", "4", "--shrink", "64"});
+  const Json report = Relearn({"--requests", "4", "--shrink", "64"});
   EXPECT_TRUE(report.contains("relearn"));
   EXPECT_TRUE(report["relearn"].is_null());
 }
@@ -197,7 +197,7 @@ TEST(RelearningTest, AWrongPeriodOrNothingToLearnIsOneLineAndExitCode2) {
        std::vector<std::vector<std::string>>{{"--relearn", "50", "t.csv"}, {"--relearn", "50"}})
     EXPECT_THAT(refusal(apart), HasSubstr("give --relearn=50"));
   EXPECT_THAT(refusal({"--relearn", "--policy", "exact"}),
-              HasSubstr("--relearn: neither prompts nor batches are padded"));
+              HasSubstr("--relearn: prompts and batches have the policy exact"));
 }
 
 TEST(RelearningTest, TableSaysWhatEachSwapChanged) {
@@ -207,7 +207,7 @@ TEST(RelearningTest, TableSaysWhatEachSwapChanged) {
   EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
   for (const char* part :
        {"relearned every 20 steps of a program", "prefill length", "decode batch", "after 20 steps",
-        "buckets before", "buckets after", "before the first", "had the buckets stayed"})
+        "buckets before", "buckets after", "before the first", "with the first buckets"})
     EXPECT_THAT(outcome.out, HasSubstr(part));
   EXPECT_THAT(outcome.out, Not(HasSubstr("refused")));
 }
@@ -223,7 +223,7 @@ TEST(RelearningTest, SwapThatWasRefusedIsReportedWithItsReason) {
                                                 .buckets_before = {1, 2, 4},
                                                 .buckets_after = {1, 2, 4}}}};
   EXPECT_THAT(FormatTable(report), HasSubstr("2, the last: there is no room"));
-  const json symbol = json::parse(FormatJson(report))["relearn"]["symbols"][0];
+  const Json symbol = Json::parse(FormatJson(report))["relearn"]["symbols"][0];
   EXPECT_EQ(symbol["refused"], 2);
   EXPECT_EQ(symbol["why"], "there is no room");
   EXPECT_THAT(Buckets(symbol, "buckets_after"), ElementsAre(1, 2, 4));
@@ -235,9 +235,9 @@ TEST(RelearningTest, SwapThatTakesTooManyGraphsIsRefusedWithoutAdviceThatTheComm
   for (int i = 0; i < 200; ++i)
     text += fmt::format("0.{:03},{},1\n", i, 8 + i * 37 % 400 + i / 10 * 60);
   const TemporaryFile trace(text);
-  const json report = Relearn({trace.path(), "--shrink", "8", "--slots", "4", "--policy", "pow2",
+  const Json report = Relearn({trace.path(), "--shrink", "8", "--slots", "4", "--policy", "pow2",
                                "--relearn=1", "--poison", "--verify", "none"});
-  const json& prompts = report["relearn"]["symbols"][0];
+  const Json& prompts = report["relearn"]["symbols"][0];
   EXPECT_EQ(prompts["graphs_recorded"], 64);
   EXPECT_GE(prompts["refused"], 1);
   EXPECT_EQ(prompts["why"],
@@ -251,13 +251,13 @@ TEST_P(RelearnedTraceTest, ReplaysWithoutMismatchInBucketsThatWasteLess) {
   const std::string folder = TraceFolder();
   if (folder.empty()) GTEST_SKIP() << "COPPICE_DATA names no folder with the real traces";
   const int64_t limit = 200 / TestShare();
-  const json report =
+  const Json report =
       Relearn({folder + "/" + GetParam(), "--limit", std::to_string(limit), "--policy", "pow2",
                "--relearn=" + std::to_string(limit / 4), "--verify", "all"});
   EXPECT_EQ(report["mismatches"], 0);
   EXPECT_EQ(report["verified_requests"], limit);
   if (TestShare() > 1) return;
-  const json& prompts = report["relearn"]["symbols"][0];
+  const Json& prompts = report["relearn"]["symbols"][0];
   EXPECT_GE(prompts["swaps"].size(), 1U);
   EXPECT_LT(prompts["waste_pct"], prompts["waste_without_pct"]);
 }

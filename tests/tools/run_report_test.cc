@@ -38,6 +38,7 @@ TEST(ReportTest, WarmUpsCountAsEagerAndReplayShareLeavesThemOut) {
   EXPECT_EQ(json["replays"], 90);
   EXPECT_DOUBLE_EQ(json["replay_pct_after_record"].get<double>(), 100.0 * 90 / 92);
   EXPECT_EQ(json["pad_waste_pct"], 25);
+  EXPECT_DOUBLE_EQ(json["pad_computed_pct"].get<double>(), 100.0 / 3);
 }
 
 TEST(ReportTest, EndsWithWhatAReaderTakesHome) {
@@ -76,6 +77,23 @@ TEST(ReportTest, BytesAreDerivedFromTheRecordedNodes) {
   EXPECT_EQ(json["max_bucket_live_bytes"], 280);
   EXPECT_EQ(json["sum_bucket_bytes"], 400);
   EXPECT_EQ(json["record_ms_p50"], 3);
+}
+
+TEST(ReportTest, NodesOfAFamilyHaveOneExecutable) {
+  RunReport report;
+  report.stats.exact_replays = 7;
+  report.stats.patched_nodes = 30;
+  report.nodes = {{.recorded = true, .graphs = 1, .family = 1},
+                  {.recorded = true, .graphs = 1, .family = 2},
+                  {.recorded = true, .graphs = 1, .family = 1},
+                  {.recorded = true, .graphs = 3},
+                  {.recorded = false}};
+  const nlohmann::json json = nlohmann::json::parse(FormatJson(report), nullptr, false);
+  EXPECT_EQ(json["graphs"], 4);
+  EXPECT_EQ(json["families"], 2);
+  EXPECT_EQ(json["executables"], 5);
+  EXPECT_EQ(json["exact_replays"], 7);
+  EXPECT_EQ(json["patched_nodes"], 30);
 }
 
 }  // namespace

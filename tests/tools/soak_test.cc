@@ -32,7 +32,7 @@ constexpr SoakOptions kShort = {.replays = 330, .records = 40, .buckets = 4, .ro
 
 // The table that a dishonest driver falls back on, and how often it did not.
 DriverTable honest_table;
-int64_t calls = 0;
+int64_t driver_calls = 0;
 int64_t faults = 0;
 
 // Runs a short soak on a driver that `spoil` changed.
@@ -40,7 +40,7 @@ template <typename Spoil>
 absl::StatusOr<SoakReport> SoakOn(Spoil spoil, const SoakOptions& options = kShort) {
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<Emulator> emulator, Emulator::Create());
   honest_table = emulator->driver().table();
-  calls = 0;
+  driver_calls = 0;
   faults = 0;
   DriverTable table = honest_table;
   spoil(table);
@@ -134,19 +134,19 @@ TEST(SoakTest, MemoryThatAnInclusionLeavesBehindIsGrowth) {
   const auto report = SoakOn(
       [](DriverTable& table) {
         table.MemFree = [](CuDeviceAddress address) {
-          return ++calls % 1000 == 0 ? CuResult::kSuccess : honest_table.MemFree(address);
+          return ++driver_calls % 1000 == 0 ? CuResult::kSuccess : honest_table.MemFree(address);
         };
       },
       {.replays = 20, .records = 5, .buckets = 2, .rounds = 1000});
   ASSERT_OK(report);
-  EXPECT_GE(calls, 2000);
+  EXPECT_GE(driver_calls, 2000);
   EXPECT_THAT(GrowthOf(*report), ElementsAre(HasSubstr("the device's")));
 }
 
 TEST(SoakTest, EveryLostLaunchIsAMismatch) {
   const auto report = SoakOn([](DriverTable& table) {
     table.GraphLaunch = [](CuGraphExec exec, CuStream stream) {
-      if (++calls % 50 != 0) return honest_table.GraphLaunch(exec, stream);
+      if (++driver_calls % 50 != 0) return honest_table.GraphLaunch(exec, stream);
       ++faults;
       return CuResult::kSuccess;
     };
@@ -165,8 +165,8 @@ TEST(SoakTest, TrafficThatDoesNotReplayIsFound) {
   const auto report = SoakOn([](DriverTable& table) {
     table.GraphInstantiateWithFlags = [](CuGraphExec* exec, CuGraph graph,
                                          unsigned long long flags) {  // NOLINT(google-runtime-int)
-      ++calls;
-      if (calls == 2 || calls == 5) return CuResult::kStreamCaptureInvalidated;
+      ++driver_calls;
+      if (driver_calls == 2 || driver_calls == 5) return CuResult::kStreamCaptureInvalidated;
       return honest_table.GraphInstantiateWithFlags(exec, graph, flags);
     };
   });
@@ -193,7 +193,7 @@ TEST(SoakTest, LostDeviceMemoryIsGrowth) {
   const auto report = SoakOn([](DriverTable& table) {
     table.MemGetInfo = [](size_t* free_bytes, size_t* total_bytes) {
       const CuResult result = honest_table.MemGetInfo(free_bytes, total_bytes);
-      *free_bytes -= static_cast<size_t>(++calls) * kMiB;
+      *free_bytes -= static_cast<size_t>(++driver_calls) * kMiB;
       return result;
     };
   });

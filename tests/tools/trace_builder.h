@@ -1,4 +1,4 @@
-// Writes trace files (coppice/graphs/trace.h) for tests of those who read them.
+// Writes trace files (coppice/graphs/trace_events.h) for tests of those who read them.
 //
 // Every event comes 1000 ns after the one before it. Numbers are those of the file: programs,
 // buckets and nodes count from 0 in the order of their definitions.

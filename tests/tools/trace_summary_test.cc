@@ -48,11 +48,10 @@ TEST(TraceSummaryTest, BytesAreThoseOfTheLatestEventAtEveryMoment) {
     for (int i = 0; i < 30; ++i) {
       const bool call = draw(3) == 0;
       events.push_back({draw(times), call ? -1 : draw(1000)});
-      TraceEvent event{.kind = call ? TraceEventKind::kCall : TraceEventKind::kBytes};
-      event.memory = MemoryKind::kEager;
-      event.program = 0;
-      event.time_ns = events.back().time_ns;
-      event.first = event.second = std::max<int64_t>(events.back().bytes, 0);
+      const int64_t bytes = events.back().bytes;
+      TracedEvent event{.time_ns = events.back().time_ns, .what = CallEvent{.program = 0}};
+      if (!call)
+        event.what = BytesEvent{.kind = MemoryKind::kEager, .bytes = bytes, .total_bytes = bytes};
       tally.Add(event);
       const TraceSums sums = tally.Sums(PoolTrace());
       const BytesOverTime wanted = SortedBytes(events);

@@ -128,7 +128,7 @@ TEST_F(TunePairsTest, ACostIsThatOfElementsOrOfBothSizes) {
   refused("batch,cost\n1,1\n", "there is no column length");
   refused("n,cost\n1,1\n", "there is no column size");
   refused("batch,length,cost\n1,1,1\n8,1024,8\n", "a row for each pair");
-  refused("batch,length,cost\n1,1,1\n1,1,2\n", "bad.csv:3: size 1x1 costs 2, and 1");
+  refused("batch,length,cost\n1,1,1\n1,1,2\n", "bad.csv:3: size 1x1 costs 2, but 1");
   refused("batch,length,cost\n1,,1\n", "bad.csv:2: the row lacks");
   refused("batch,length,cost\n1,1,0\n", "no row costs anything");
   refused("batch,length,cost\n1,1,1e307\n8,1,1e308\n1,9,1e308\n8,9,1e308\n", "add up to inf");

@@ -324,7 +324,7 @@ TEST_F(TuneTest, StepsThatTakeNoTimeAreRefused) {
       arguments.insert(arguments.end(), {time, time == kept ? "1" : "0"});
     return Tune(arguments);
   };
-  ExpectError(simulate("none"), "a step takes no time; give one above 0 of --overhead-us, ");
+  ExpectError(simulate("none"), "a step takes no time; set one of --overhead-us, ");
   for (const std::string& time : times)
     EXPECT_EQ(simulate(time).code, kExitOk) << time;
   ExpectError(simulate("--kv-ns", "1e-300"), "too short or too long");
@@ -365,7 +365,8 @@ TEST_F(TuneTest, ACostTableHasOneCostOfASizeAndEachIsANumber) {
   const auto learn = [&](const std::string& table) {
     return Tune({trace, "--column", "n", "--buckets", "1", "--cost", Write("cost.csv", table)});
   };
-  ExpectError(learn("size,cost\n4,1\n8,2\n4,3\n"), "cost.csv:4: size 4 costs 3, and 1 in a row");
+  ExpectError(learn("size,cost\n4,1\n8,2\n4,3\n"),
+              "cost.csv:4: size 4 costs 3, but 1 in an earlier row");
   EXPECT_EQ(learn("size,cost\n4,1\n8,2\n4,1\n").code, kExitOk);
   ExpectError(learn("size,cost\n4,nan\n"), "cost.csv:2: cost is 'nan', not a cost");
   ExpectError(learn("size,cost\n4,-5\n"), "cost.csv:2: cost is '-5', not a cost");

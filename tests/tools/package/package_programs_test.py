@@ -425,11 +425,11 @@ class RefusalTest(PackageTests):
                 ((package, "--input", "x=@missing.npy", *n), "missing.npy"),
                 ((package, *x, "--extent", "m=4"), "'m' is no symbol"),
                 ((package, *x, "--extent", "n=four"), "'four' is no number"),
-                ((package, *x, "--extent", "n=4,-1"), "'n' is -1 by --extent"),
+                ((package, *x, "--extent", "n=4,-1"), "'n' is -1 in --extent"),
                 ((package, *x, "--extent", "n=4,5", "--inputs", self.path("."), "--inputs",
                   self.path("package"), "--inputs", self.path(".")), "3 sets"),
                 ((package, *x, "--extent", "n=2000"), "n"),
-                ((package, *x, *n, "--inputs", "nowhere"), "no folder"),
+                ((package, *x, *n, "--inputs", "nowhere"), "not a folder"),
                 ((package, *x, *n, "--static", "x=zeros"), "--input"),
                 ((package, *x, *n, "--policy", "n=odd"), "n=odd"),
                 ((package, *x, *n, "--policy", "m=exact"), "'m' is no symbol"),
@@ -660,7 +660,8 @@ class BenchTest(PackageTests):
         report = self.run_json("bench", self.package(), "--repetitions", "3", "--policy",
                                "n=1,2,64")
         self.assertEqual({"open": 3, "verify": 3, "load": 3, "register": 3, "plan": 3,
-                          "record": 3 * 3, "first_call": 3, "replay": 3},
+                          "record": 3 * 3, "first_call": 3, "replay": 3,
+                          "host": 3, "host_exact_same": 3, "host_exact_other": 3},
                          {name: stage["samples"] for name, stage in report["stages"].items()})
         self.assertEqual((3, 1), (report["buckets"], report["graph_nodes"]))
         for name, stage in report["stages"].items():

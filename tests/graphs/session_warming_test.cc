@@ -25,7 +25,9 @@ class WarmChainTest : public testing::Test, protected SketchDevice {
             .bucket = {8},
             .feeds = {{.input = 0, .step = step, .output = 0}}};
   }
-  absl::Status Warm(const std::vector<WarmStep>& chain) const { return session_->Warm(chain, {}); }
+  absl::Status Warm(const std::vector<WarmStep>& chain) const {
+    return session_->warming().Warm(chain, {});
+  }
 
   // A prefill and steps of decode, each on the output of the call before, whose lease is dropped
   // once the next call has run.
@@ -99,7 +101,7 @@ TEST_F(WarmChainTest, IsAsTheWarmOfBucketsForASingleStep) {
   ASSERT_OK(Warm({Prefill()}));
   EXPECT_THAT(session_->nodes(), SizeIs(1));
   const std::vector<int64_t> bucket = {8};
-  ASSERT_OK(session_->Warm(*prefill_.program, nullptr, {&bucket, 1}, {}, {}));
+  ASSERT_OK(session_->warming().Warm(*prefill_.program, nullptr, {&bucket, 1}, {}, {}));
   EXPECT_EQ(session_->stats().recordings, 1);
   EXPECT_OK(Warm({}));
 }
@@ -116,9 +118,9 @@ TEST_F(WarmChainTest, ProgressCountsSteps) {
   Open();
   std::vector<std::pair<int64_t, int64_t>> progress;
   const std::vector<WarmStep> chain = {Prefill(), Decode(1)};
-  ASSERT_OK(session_->Warm(chain, {.progress = [&](int64_t done, int64_t total) {
-                             progress.emplace_back(done, total);
-                           }}));
+  ASSERT_OK(session_->warming().Warm(chain, {.progress = [&](int64_t done, int64_t total) {
+                                       progress.emplace_back(done, total);
+                                     }}));
   EXPECT_THAT(progress, ElementsAre(testing::Pair(1, 2), testing::Pair(2, 2)));
 }
 
@@ -129,9 +131,9 @@ TEST_F(WarmChainTest, AStepThatMutatesItsStaticsRunsOnScratchOnes) {
                 .binding = affine.binding,
                 .bucket = {8},
                 .scalars = {std::bit_cast<int64_t>(2.0)}};
-  EXPECT_THAT(affine.session->Warm({&step, 1}, {}), StatusIs(kRefused));
+  EXPECT_THAT(affine.session->warming().Warm({&step, 1}, {}), StatusIs(kRefused));
   step.scratch = *affine.session->Bind(*affine.program, AffineStatics(counter.address()));
-  ASSERT_OK(affine.session->Warm({&step, 1}, {}));
+  ASSERT_OK(affine.session->warming().Warm({&step, 1}, {}));
   EXPECT_EQ(Executions(), 0);
   ExpectRun(affine, 8, RunKind::kReplay);
 }

@@ -1,8 +1,10 @@
 // Goal: a trace has what a session needs to be made again, and how long calls and requests took.
 // Method: small programs on the emulator; the file against what they were made of.
 
+#include "coppice/graphs/trace_events.h"
+
+#include "coppice/graphs/described/trace_fields.h"
 #include "coppice/graphs/session_documents.h"
-#include "coppice/graphs/trace.h"
 #include "coppice/padding/policy_document.h"
 
 #include "tests/graphs/sketch.h"
@@ -13,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-class TraceContentsTest : public testing::Test, protected SketchDevice {
+class TraceEventsTest : public testing::Test, protected SketchDevice {
  protected:
   SessionOptions Traced(SessionOptions options = {}) const {
     options.trace = {.path = path_.str(), .wait_when_full = true};
@@ -25,15 +27,28 @@ class TraceContentsTest : public testing::Test, protected SketchDevice {
   const TracePath path_;
 };
 
-TEST_F(TraceContentsTest, RequestsAreToldAsTheyWereNoted) {
+TEST_F(TraceEventsTest, EventsSayTheirNamesAndFields) {
+  EXPECT_STREQ(NameOf(CallEvent()), "call");
+  EXPECT_STREQ(NameOf(EndEvent()), "end");
+  std::vector<std::pair<std::string, int64_t>> fields;
+  const UseEvent use{.call = 1, .other_call = 2, .input = 3, .output = 4, .offset_bytes = 5};
+  VisitFields(use, [&](const char* name, int64_t value, int64_t /*least*/) {
+    fields.emplace_back(name, value);
+  });
+  EXPECT_THAT(fields, ElementsAre(testing::Pair("call", 1), testing::Pair("other_call", 2),
+                                  testing::Pair("input", 3), testing::Pair("output", 4),
+                                  testing::Pair("offset_bytes", 5)));
+}
+
+TEST_F(TraceEventsTest, RequestsAreToldAsTheyWereNoted) {
   {
     const std::unique_ptr<Session> session = MakeSession(Traced());
-    ASSERT_OK(session->NoteRequest({.id = 17,
-                                    .first_token_ns = 1500,
-                                    .last_token_ns = 9000,
-                                    .input_tokens = 120,
-                                    .output_tokens = 30}));
-    ASSERT_OK(session->NoteRequest({.id = int64_t{1} << 53, .output_tokens = 1}));
+    ASSERT_OK(session->trace().NoteRequest({.id = 17,
+                                            .first_token_ns = 1500,
+                                            .last_token_ns = 9000,
+                                            .input_tokens = 120,
+                                            .output_tokens = 30}));
+    ASSERT_OK(session->trace().NoteRequest({.id = int64_t{1} << 53, .output_tokens = 1}));
   }
   const std::vector<json> requests = EventsOf(Lines(), "request");
   ASSERT_THAT(requests, SizeIs(2));
@@ -41,14 +56,14 @@ TEST_F(TraceContentsTest, RequestsAreToldAsTheyWereNoted) {
   EXPECT_EQ(requests[1][3], int64_t{1} << 53);
 }
 
-TEST_F(TraceContentsTest, RequestsThatCannotBeAreRefused) {
+TEST_F(TraceEventsTest, RequestsThatCannotBeAreRefused) {
   const std::unique_ptr<Session> session = MakeSession({});
   const RequestTimes right{.id = 1, .first_token_ns = 5, .last_token_ns = 9, .output_tokens = 2};
-  ASSERT_OK(session->NoteRequest(right)) << "without a trace nothing happens";
+  ASSERT_OK(session->trace().NoteRequest(right)) << "without a trace nothing happens";
   const auto refused = [&](auto change) {
     RequestTimes times = right;
     change(times);
-    EXPECT_THAT(session->NoteRequest(times), StatusIs(kWrongArgument));
+    EXPECT_THAT(session->trace().NoteRequest(times), StatusIs(kWrongArgument));
   };
   refused([](RequestTimes& times) { times.id = -1; });
   refused([](RequestTimes& times) { times.id = (int64_t{1} << 53) + 1; });
@@ -58,12 +73,13 @@ TEST_F(TraceContentsTest, RequestsThatCannotBeAreRefused) {
   refused([](RequestTimes& times) { times.output_tokens = 0; });
 }
 
-TEST_F(TraceContentsTest, PoliciesThatChangeAreTold) {
+TEST_F(TraceEventsTest, PoliciesThatChangeAreTold) {
   {
     const Affine affine = MakeAffine(Traced());
     for (int i = 0; i < 2; ++i) {
-      ASSERT_OK(affine.session->SetPolicy(*affine.program, 0, *PaddingPolicy::Parse("6,64", 64)));
-      ASSERT_OK(affine.session->SetPolicy(*affine.program, 0, *PaddingPolicy::Pow2(64)));
+      ASSERT_OK(affine.session->policies().SetPolicy(*affine.program, 0,
+                                                     *PaddingPolicy::Parse("6,64", 64)));
+      ASSERT_OK(affine.session->policies().SetPolicy(*affine.program, 0, *PaddingPolicy::Pow2(64)));
     }
   }
   const std::vector<json> lines = Lines();
@@ -80,7 +96,7 @@ TEST_F(TraceContentsTest, PoliciesThatChangeAreTold) {
   EXPECT_THAT(told, ElementsAre(0, 1, 0, 1));
 }
 
-TEST_F(TraceContentsTest, SessionsAndProgramsSayWhatTheyAreMadeOf) {
+TEST_F(TraceEventsTest, SessionsAndProgramsSayWhatTheyAreMadeOf) {
   SessionOptions options{.warmup_runs = 2};
   options.limits.graphs_per_program_max = 5;
   options.memory.budget_bytes = int64_t{1} << 30;
@@ -102,7 +118,7 @@ TEST_F(TraceContentsTest, SessionsAndProgramsSayWhatTheyAreMadeOf) {
   EXPECT_THAT(program["joint"], IsEmpty());
 }
 
-TEST_F(TraceContentsTest, BytesOfStaticsAreThoseOfAllThatIsBound) {
+TEST_F(TraceEventsTest, BytesOfStaticsAreThoseOfAllThatIsBound) {
   constexpr int64_t kBytes = 16;
   {
     const std::unique_ptr<Session> session = MakeSession(Traced());
@@ -146,7 +162,7 @@ TEST_F(TraceContentsTest, BytesOfStaticsAreThoseOfAllThatIsBound) {
                   ElementsAre(0, kOfFirst, kOfFirst + 2 * kBytes), ElementsAre(1, 0, kOfFirst)));
 }
 
-TEST_F(TraceContentsTest, BuffersHaveTheLabelsOfTheirProgramAndTheNamesOfItsOutputs) {
+TEST_F(TraceEventsTest, BuffersHaveTheLabelsOfTheirProgramAndTheNamesOfItsOutputs) {
   {
     std::unique_ptr<Session> session = MakeSession(Traced());
     ProgramSpec spec{.name = "f"};
@@ -168,7 +184,7 @@ TEST_F(TraceContentsTest, BuffersHaveTheLabelsOfTheirProgramAndTheNamesOfItsOutp
   EXPECT_EQ(buffers[2][4], "y");
 }
 
-TEST_F(TraceContentsTest, OneReplayInSixtyFourIsTimedAndEveryOtherCall) {
+TEST_F(TraceEventsTest, OneReplayInSixtyFourIsTimedAndEveryOtherCall) {
   constexpr int kCalls = 300;
   {
     const Affine affine = MakeAffine(Traced());
@@ -190,7 +206,7 @@ TEST_F(TraceContentsTest, OneReplayInSixtyFourIsTimedAndEveryOtherCall) {
   EXPECT_NE(calls[1][12], -1) << "the recording";
 }
 
-TEST_F(TraceContentsTest, CallOfManySymbolsHasTheExtentsOfAll) {
+TEST_F(TraceEventsTest, CallOfManySymbolsHasTheExtentsOfAll) {
   constexpr int kSymbols = 8;
   {
     std::unique_ptr<Session> session = MakeSession(Traced());
