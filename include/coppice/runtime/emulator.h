@@ -168,7 +168,8 @@ class Emulator {
     // Reports races inside compiled kernels: two threads access the same bytes, at least one access
     // is a write that changes them, and neither a barrier nor an atomic operation orders the two.
     // Lanes of one warp that store by one instruction do not race with each other: one of them
-    // wins.
+    // wins. In global memory, what all lanes of a warp execute together is ordered before what they
+    // execute later. This no longer holds once a branch has separated them, until they synchronise.
     bool kernel_race = true;
     // Reports compiled kernels that read shared memory that no thread of the block wrote, or device
     // memory that no copy, fill or kernel has written since it was allocated. Writes that host code

@@ -42,9 +42,11 @@ inline Row<uint32_t> SharedRow(Stamp mine, const BlockOrder& order, size_t granu
   return {mine.bits(), 0, order.floor_bits(), kThreadMask, granules};
 }
 
+// Whose accesses are together finds those of its whole warp fine.
 inline Row<uint64_t> GlobalRow(Visitor mine, const BlockOrder& order, size_t granules) {
-  return {mine.bits(), mine.bits() & kBlockMask, order.floor_bits(), kBlockMask | kThreadMask,
-          granules};
+  const uint32_t who = mine.stamp().is_together() ? kThreadMask & ~uint32_t{kLanes - 1}
+                                                  : kThreadMask & ~Stamp::kTogether;
+  return {mine.bits(), mine.bits() & kBlockMask, order.floor_bits(), kBlockMask | who, granules};
 }
 
 inline uint32_t* CellsOf(std::vector<Stamp>& stamps) {

@@ -88,8 +88,7 @@ void Accesses::ReadSharedLanes(Actor& actor, const Reach& reach, uint64_t bytes,
 }
 
 void Accesses::ReadGlobalLanes(Actor& actor, const Reach& reach, uint64_t bytes, bool keep) {
-  const Row<uint64_t> row =
-      GlobalRow({actor.block, actor.stamp()}, actor.shadow.order, GranulesOf(bytes));
+  const Row<uint64_t> row = GlobalRow(actor.visitor(), actor.shadow.order, GranulesOf(bytes));
   const uint64_t several = Visitor::Several(order_.releases()).bits();
   WithGranules(row.granules, [&](auto count) {
     for (uint32_t left = actor.warp.mask(); left != 0; left &= left - 1) {

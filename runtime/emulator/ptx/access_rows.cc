@@ -116,7 +116,7 @@ bool Accesses::ReadRow(Actor& actor, const Reach& reach, uint64_t bytes) {
   GlobalShadow::Page& page = shadow_.PageOf(address);
   if (asks_written_ && !GlobalShadow::IsWritten(page, address, all)) return false;
   if (races_) {
-    const Row<uint64_t> row = GlobalRow({actor.block, actor.stamp()}, shadow.order, granules);
+    const Row<uint64_t> row = GlobalRow(actor.visitor(), shadow.order, granules);
     const size_t first = shadow_.GranuleOf(address);
     if (page.writers != nullptr && !AllFine(row, CellsOf(page.writers.get()) + first)) return false;
     uint64_t* const readers = CellsOf(shadow_.Readers(page)) + first;
@@ -153,7 +153,7 @@ bool Accesses::WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const 
   if ((address ^ (address + all - 1)) >> GlobalShadow::kPageShift != 0) return false;
   GlobalShadow::Page& page = shadow_.PageOf(address);
   if (races_) {
-    const Row<uint64_t> row = GlobalRow({actor.block, actor.stamp()}, shadow.order, granules);
+    const Row<uint64_t> row = GlobalRow(actor.visitor(), shadow.order, granules);
     const size_t first = shadow_.GranuleOf(address);
     const uint64_t* const readers =
         page.readers == nullptr ? nullptr : CellsOf(page.readers.get()) + first;

@@ -74,9 +74,9 @@ void Accesses::KeepGlobalChange(Actor& actor, const Change& change) {
   const size_t first = shadow_.GranuleOf(access.address);
   ForEachGranule(change, shift_, first, [&](size_t i, bool changes) {
     if (!changes && !writers[i].is_nobody()) return;
-    const bool own = !writers[i].is_nobody() && writers[i].block() == actor.block;
-    const Stamp writer = own ? writers[i].stamp() : Stamp();
-    writers[i] = {actor.block, ChangedBy(actor, writer)};
+    const bool wins = writers[i].is_nobody() || writers[i].block() != actor.block ||
+                      IsBefore(actor, writers[i].stamp());
+    writers[i] = wins ? actor.visitor() : InBlock(actor, SeveralOf(actor));
   });
 }
 
@@ -103,13 +103,9 @@ void Accesses::KeepSharedChange(Actor& actor, const Change& change) {
   const size_t first = static_cast<size_t>(access.address >> shift_);
   ForEachGranule(change, shift_, first, [&](size_t i, bool changes) {
     Stamp& writer = shadow.writers[i];
-    if (changes || writer.bits() == 0) writer = ChangedBy(actor, writer);
+    if (!changes && writer.bits() != 0) return;
+    writer = IsBefore(actor, writer) ? actor.stamp() : SeveralOf(actor);
   });
-}
-
-// A lane of the same instruction, with which it does not race, may be who wins.
-Stamp Accesses::ChangedBy(const Actor& actor, Stamp writer) const {
-  return IsBefore(actor, writer) ? actor.stamp() : Stamp(actor.now, Stamp::kSeveral);
 }
 
 void Accesses::Write(
@@ -166,7 +162,8 @@ void Accesses::Settle() {
                  .index = static_cast<uint32_t>(pending_warp_->index()),
                  .now = shadow.order.Now(),
                  .code = *pending_code_,
-                 .instr = *pending_instr_};
+                 .instr = *pending_instr_,
+                 .together = pending_together_};
   const auto change_of = [&](const Pending& pending) {
     actor.lane = pending.lane;
     const bool whole = pending.bytes <= pending.before.size();

@@ -96,7 +96,8 @@ Actor Accesses::ActorOf(ResidentWarp& warp, uint32_t now) {
           .index = static_cast<uint32_t>(warp.index()),
           .now = now,
           .code = warp.code(),
-          .instr = warp.instr()};
+          .instr = warp.instr(),
+          .together = warp.IsTogether()};
 }
 
 // --- events
@@ -168,7 +169,7 @@ bool Accesses::IsBefore(const Actor& actor, Visitor visitor) const {
 }
 
 Visitor Accesses::Joined(const Actor& actor, Visitor reader) const {
-  if (IsBefore(actor, reader)) return {actor.block, actor.stamp()};
+  if (IsBefore(actor, reader)) return actor.visitor();
   if (reader.is_several() || reader.block() != actor.block)
     return Visitor::Several(order_.releases());
   return {actor.block, Stamp(actor.now, Stamp::kSeveral)};
@@ -192,7 +193,7 @@ void Accesses::ReadGlobal(Actor& actor, uint64_t address, uint64_t bytes, bool k
   }
   if (!keep) return;
   Visitor* const readers = shadow_.Readers(page);
-  const Visitor mine(actor.block, actor.stamp());
+  const Visitor mine = actor.visitor();
   const Visitor several = Visitor::Several(order_.releases());
   for (size_t i = begin; i < end; ++i) {
     if (readers[i] == several) continue;
@@ -307,6 +308,7 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
     pending_code_ = &warp.code();
     pending_instr_ = &warp.instr();
     pending_clock_ = warp.Clock();
+    pending_together_ = warp.IsTogether();
     Pending& pending = pending_.emplace_back(Pending{.host = host, .bytes = bytes, .lane = lane});
     std::memcpy(pending.before.data(), host, std::min(bytes, pending.before.size()));
     return;

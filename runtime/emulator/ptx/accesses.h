@@ -4,9 +4,10 @@
 // looked at in granules: as small as the narrowest store of the kernel, so that neighbours that two
 // threads write are told apart. A store of the bits that are there already changes nothing and
 // races with nobody, and lanes that store by one instruction do not race with each other: one of
-// them wins. Atomic operations and accesses that are volatile, relaxed or stronger order
-// what is around them, and do not race among themselves. A cp.async writes at any time until it is
-// waited for, so that nobody may look at its bytes before.
+// them wins. In global memory what a warp does together is ordered before what it does later.
+// Atomic operations and accesses that are volatile, relaxed or stronger order what is around them,
+// and do not race among themselves. A cp.async writes at any time until it is waited for, so that
+// nobody may look at its bytes before.
 //
 // Units: bytes. Threads: one thread runs a launch.
 
@@ -114,8 +115,8 @@ class Accesses final : public AccessObserver {
   void KeepChange(Actor& actor, const Change& change);
   void KeepGlobalChange(Actor& actor, const Change& change);
   void KeepSharedChange(Actor& actor, const Change& change);
-  // Whose a granule is that the actor has changed.
-  Stamp ChangedBy(const Actor& actor, Stamp writer) const;
+  // Whose a granule is that lanes of one instruction have changed, of which any may have won.
+  static Stamp SeveralOf(const Actor& actor) { return {actor.now, Stamp::kSeveral}; }
   void CheckWritten(Actor& actor, uint64_t offset, uint64_t bytes);
   // Of bytes that the launch has not written.
   void AskWritten(Actor& actor, GlobalShadow::Page& page, uint64_t address, uint64_t bytes);
@@ -154,6 +155,7 @@ class Accesses final : public AccessObserver {
   const Code* pending_code_ = nullptr;
   const Instr* pending_instr_ = nullptr;
   int64_t pending_clock_ = 0;
+  bool pending_together_ = false;
   std::vector<Pending> pending_;
   // The atomic operation whose lanes are told, until something else is.
   struct AtomicTurn {

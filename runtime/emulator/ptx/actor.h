@@ -22,10 +22,16 @@ struct Actor {
   uint32_t now = 0;    // In the time of the block.
   const Code& code;    // What it executes.
   const Instr& instr;
+  bool together = false;  // With all lanes of its warp.
   int lane = 0;
 
   uint32_t thread() const { return index * kLanes + static_cast<uint32_t>(lane); }
+  // Of an access to shared memory, where lanes that nothing synchronises race.
   Stamp stamp() const { return {now, thread()}; }
+  // Of one to global memory.
+  Visitor visitor() const {
+    return {block, Stamp(now, thread() | (together ? Stamp::kTogether : 0))};
+  }
   Whereabouts where() const { return warp.WhereIs(lane, code, instr); }
 };
 

@@ -5,6 +5,9 @@
 // atomic operation told it. Lanes of one warp share what they know. All of it may take accesses for
 // ordered that are not, and never the other way round.
 //
+// An access may be *together*: all lanes of a warp are at its instruction, and none has gone a way
+// of its own since they met. What a warp does later is ordered after it.
+//
 // Threads: one thread runs a launch.
 
 #pragma once
@@ -21,9 +24,10 @@ namespace coppice::ptx {
 // Who accessed something, and when: in a block. 0: nobody.
 class Stamp {
  public:
-  static constexpr int kThreadBits = 11;
+  static constexpr int kThreadBits = 12;
   static constexpr uint32_t kSeveral = 1024;   // Of threads: more than one.
   static constexpr uint32_t kUnderWay = 1025;  // A copy that has not landed.
+  static constexpr uint32_t kTogether = 2048;  // Added to the thread's number.
   static constexpr uint32_t kTimeMax = (uint32_t{1} << (32 - kThreadBits)) - 1;
 
   constexpr Stamp() = default;
@@ -34,7 +38,8 @@ class Stamp {
 
   uint32_t bits() const { return bits_; }
   uint32_t time() const { return bits_ >> kThreadBits; }
-  uint32_t thread() const { return bits_ & ((uint32_t{1} << kThreadBits) - 1); }
+  uint32_t thread() const { return bits_ & (kTogether - 1); }
+  bool is_together() const { return (bits_ & kTogether) != 0; }
   bool is_under_way() const { return thread() == kUnderWay; }
 
  private:
@@ -60,6 +65,7 @@ class BlockOrder {
     if (time < floor_ || stamp.thread() == thread || lost_) return true;
     if (stamp.is_under_way()) return false;
     if (stamp.thread() == Stamp::kSeveral) return time <= met_[warp];
+    if (stamp.is_together() && stamp.thread() / kLanes == warp) return true;
     return time <= known_[warp][stamp.thread() / kLanes];
   }
   // A time after which nothing is ordered before what the warp does now, but what its own thread

@@ -91,6 +91,7 @@ void ResidentWarp::Start(const std::array<unsigned, 3>& block, uint32_t lanes) {
   frame->depth = 0;
   frame->memory = 0;
   Add(lanes, 0, frame);
+  parted_ = false;
 }
 
 Rest ResidentWarp::Run(int64_t instructions) {
@@ -154,6 +155,7 @@ void ResidentWarp::EnterFrame(Frame& frame) {
 Fragment& ResidentWarp::Add(uint32_t mask, uint32_t pc, Frame* frame) {
   Fragment& added = fragments_[static_cast<size_t>(count_++)];
   added = {.mask = mask, .pc = pc, .frame = frame};
+  parted_ = true;
   return added;
 }
 
@@ -232,6 +234,7 @@ bool ResidentWarp::IsMember(uint32_t members) {
 
 Step ResidentWarp::WaitForWarp(uint32_t members) {
   if (active_ == (members & live_) && mask_ == active_) [[likely]] {
+    parted_ = parted_ && active_ != live_;
     if (observer_ != nullptr) observer_->MeetInWarp(*this);
     return Step::kNext;
   }
@@ -249,10 +252,17 @@ void ResidentWarp::ReleaseWarpBarrier(uint32_t members) {
     return fragment.state == Fragment::State::kWarpBarrier && fragment.members == members;
   };
   uint32_t arrived = 0;
-  for (int i = 0; i < count_; ++i)
-    if (waits(fragments_[static_cast<size_t>(i)]))
-      arrived |= fragments_[static_cast<size_t>(i)].mask;
+  const Fragment* first = nullptr;
+  bool in_one_place = true;
+  for (int i = 0; i < count_; ++i) {
+    const Fragment& fragment = fragments_[static_cast<size_t>(i)];
+    if (!waits(fragment)) continue;
+    arrived |= fragment.mask;
+    if (first == nullptr) first = &fragment;
+    in_one_place &= fragment.pc == first->pc && fragment.frame == first->frame;
+  }
   if ((members & live_ & ~arrived) != 0) return;
+  parted_ = parted_ && !(arrived == live_ && in_one_place);
   if (observer_ != nullptr) observer_->MeetInWarp(*this);
   for (int i = 0; i < count_; ++i) {
     Fragment& fragment = fragments_[static_cast<size_t>(i)];

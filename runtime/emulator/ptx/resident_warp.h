@@ -114,6 +114,10 @@ class ResidentWarp final : public Warp, private Warp::Control {
     state_.findings.Fault(kind, WhereIs(lane), std::move(message));
   }
 
+  // Whether all of its lanes are at the instruction that is executed, and none has gone a way of
+  // its own since they met.
+  bool IsTogether() const { return active_ == live_ && !parted_; }
+
   // The thread memory of lane 0, and the bytes to that of the next.
   std::byte* thread_memory() { return thread_memory_.data(); }
   int64_t thread_stride() const { return thread_stride_; }
@@ -155,6 +159,7 @@ class ResidentWarp final : public Warp, private Warp::Control {
       finish(fragment);
       fragment.state = Fragment::State::kReady;
       ++fragment.pc;
+      parted_ = parted_ && fragment.mask != live_;
     }
   }
 
@@ -218,6 +223,7 @@ class ResidentWarp final : public Warp, private Warp::Control {
 
   std::array<Fragment, kLanes> fragments_;
   int count_ = 0;
+  bool parted_ = false;  // There have been several since its lanes met.
   int running_ = 0;
   Frame* frame_ = nullptr;            // Of the running fragment ...
   const Instr* at_ = nullptr;         // ... its instruction ...
