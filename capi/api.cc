@@ -15,7 +15,7 @@
   static_assert(offsetof(type, known_last) == (offset))
 
 COPPICE_LAYOUT(coppice_view, 184, strides, 120);
-COPPICE_LAYOUT(coppice_device_options, 48, provider, 40);
+COPPICE_LAYOUT(coppice_device_options, 56, reserved, 52);
 COPPICE_LAYOUT(coppice_memory_provider, 32, free, 24);
 COPPICE_LAYOUT(coppice_device_info, 88, name, 24);
 COPPICE_LAYOUT(coppice_package_options, 24, trusted_key_count, 16);

@@ -45,6 +45,7 @@ absl::StatusOr<Held<coppice_device>> OpenEmulator(const coppice_device_options& 
   if (options.seed != 0) emulator.seed = options.seed;
   emulator.compiled_kernels = options.compiled_kernels != 0;
   emulator.strictness.uninitialized_read = options.uninitialized_read != 0;
+  emulator.strictness.harmless_race = options.harmless_races != 0;
   COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<Emulator> made, Emulator::Create(emulator));
   const Driver driver = made->driver();
   return OpenOn(driver, std::move(made), 0);

@@ -174,6 +174,9 @@ typedef struct coppice_device_options {
   int32_t uninitialized_read; /* Not 0: reports reads of bytes that were never written. */
   /* Of both. */
   const coppice_memory_provider* provider; /* Copied. Null: cuMemAlloc. */
+  /* The emulator's again. Not 0: reports also races that change no bit of what a kernel writes. */
+  int32_t harmless_races;
+  int32_t reserved;
 } coppice_device_options;
 
 typedef struct coppice_device_info {

@@ -129,14 +129,15 @@ class Package:
 class Device:
     """A GPU, or the emulator, of which a process has at most one at a time."""
 
-    def __init__(self, kind: str = 'auto', ordinal: int = 0, *, compute_capability: int = 0, memory_bytes: int = 0, seed: int = 0, uninitialized_read: bool = False) -> None:
+    def __init__(self, kind: str = 'auto', ordinal: int = 0, *, compute_capability: int = 0, memory_bytes: int = 0, seed: int = 0, uninitialized_read: bool = False, harmless_races: bool = False) -> None:
         """
         Opens "cuda", "emulator", or "auto": CUDA if it has a device, else the emulator.
 
         The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:
         90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs
-        work, and whether reads of unwritten bytes are findings. Raises Unavailable without
-        such a device, FailedPrecondition if the process has an emulator.
+        work, and whether reads of unwritten bytes, and races that change no bit of what a
+        kernel writes, are findings. Raises Unavailable without such a device,
+        FailedPrecondition if the process has an emulator.
         """
 
     def findings(self, since: int = 0) -> list[str]:

@@ -295,7 +295,8 @@ void BindDevices(nb::module_& module) {
       .def(
           "__init__",
           [](Device* self, const std::string& kind, int ordinal, int compute_capability,
-             int64_t memory_bytes, uint64_t seed, bool uninitialized_read) {
+             int64_t memory_bytes, uint64_t seed, bool uninitialized_read,
+             bool harmless_races) {
             new (self) Device({.struct_size = sizeof(coppice_device_options),
                                .kind = KindNamed(kind),
                                .ordinal = ordinal,
@@ -304,17 +305,20 @@ void BindDevices(nb::module_& module) {
                                .seed = seed,
                                .compiled_kernels = 0,
                                .uninitialized_read = uninitialized_read ? 1 : 0,
-                               .provider = nullptr});
+                               .provider = nullptr,
+                               .harmless_races = harmless_races ? 1 : 0,
+                               .reserved = 0});
           },
           nb::arg("kind") = "auto", nb::arg("ordinal") = 0, nb::kw_only(),
           nb::arg("compute_capability") = 0, nb::arg("memory_bytes") = 0, nb::arg("seed") = 0,
-          nb::arg("uninitialized_read") = false,
+          nb::arg("uninitialized_read") = false, nb::arg("harmless_races") = false,
           "Opens \"cuda\", \"emulator\", or \"auto\": CUDA if it has a device, else the emulator.\n"
           "\n"
           "The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:\n"
           "90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs\n"
-          "work, and whether reads of unwritten bytes are findings. Raises Unavailable without\n"
-          "such a device, FailedPrecondition if the process has an emulator.")
+          "work, and whether reads of unwritten bytes, and races that change no bit of what a\n"
+          "kernel writes, are findings. Raises Unavailable without such a device,\n"
+          "FailedPrecondition if the process has an emulator.")
       .def_prop_ro(
           "kind", [](const Device& self) { return self.is_emulator() ? "emulator" : "cuda"; },
           "\"cuda\" or \"emulator\".")

@@ -41,6 +41,7 @@ State::Options StateOptionsOf(const Emulator::Options& options) {
                     .sequential = options.sequential,
                     .hides_memory = strictness.host_access,
                     .races = strictness.kernel_race,
+                    .harmless_races = strictness.harmless_race,
                     .uninitialized = strictness.uninitialized_read},
       .scheduler = {.eager_permille = options.eager_permille, .queue_limit = options.queue_limit}};
 }

@@ -81,6 +81,7 @@ Surroundings Processor::SurroundingsOf(const Task& task, int device) {
   surroundings.memory = ranges_;
   surroundings.checks = {
       .races = options_.races,
+      .harmless_races = options_.harmless_races,
       .uninitialized = options_.uninitialized,
       .record = options_.uninitialized ||
                 (task.is_declared() ? checks_.holds_to_declared() : checks_.orders_accesses())};

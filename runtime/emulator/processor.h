@@ -33,7 +33,8 @@ class Processor {
     bool sequential = false;    // Work runs in the order given, and draws nothing.
     bool hides_memory = false;  // Device memory is shown to device work only.
     // Of compiled kernels.
-    bool races = false;          // Looks for races inside them.
+    bool races = false;           // Looks for races inside them ...
+    bool harmless_races = false;  // ... even for those that change nothing.
     bool uninitialized = false;  // Looks for reads of what nobody wrote.
   };
 

@@ -125,10 +125,9 @@ TEST_F(DrawnProgramTest, ValidProgramsRunAtEverySizeAndComputeWhatTheirStepsSay)
         Call(*session, *main, program, n, random);
     }
     EXPECT_EQ(session->stats().runs[static_cast<size_t>(RunKind::kEager)], 0) << why_eager_;
-    for (const NodeInfo& node : session->nodes()) {
-      serial += node.serial ? 1 : 0;
-      graphs += node.recorded ? 1 : 0;
-    }
+    const std::vector<NodeInfo> nodes = session->nodes();
+    graphs += std::ranges::count_if(nodes, &NodeInfo::recorded);
+    serial += std::ranges::any_of(nodes, &NodeInfo::serial) ? 1 : 0;
     exact_replays += session->stats().exact_replays;
     patched_nodes += session->stats().patched_nodes;
     kept_ = {};
@@ -138,13 +137,13 @@ TEST_F(DrawnProgramTest, ValidProgramsRunAtEverySizeAndComputeWhatTheirStepsSay)
     zips_.clear();
   }
   std::printf(
-      "%lld programs, %lld graphs, of which %lld run in series; %lld replays at exact sizes, "
+      "%lld programs, of which %lld run in series; %lld graphs, %lld replays at exact sizes, "
       "%lld nodes set for them\n",
-      static_cast<long long>(programs), static_cast<long long>(graphs),
-      static_cast<long long>(serial), static_cast<long long>(exact_replays),
+      static_cast<long long>(programs), static_cast<long long>(serial),
+      static_cast<long long>(graphs), static_cast<long long>(exact_replays),
       static_cast<long long>(patched_nodes));
   EXPECT_GT(exact_replays, programs);
-  EXPECT_LT(20 * serial, graphs) << "most programs' steps are ordered by what they touch";
+  EXPECT_LE(serial, 1 + programs / 20) << "most programs' steps are ordered by what they touch";
 }
 
 }  // namespace

@@ -319,6 +319,45 @@ TEST(ChecksTest, WhatAWarpDoesTogetherIsOrdered) {
   EXPECT_EQ(races("  @!%p1 bra Met;\n" + store + "Met:\n" + load, 32), 1u);
 }
 
+// Two warps hold each of 16 values, and the first stores them; both may store what they loaded.
+TEST(ChecksTest, RacesThatChangeNothingAreHarmless) {
+  const std::string load = R"(  and.b32 %r5, %r1, 15;
+  mul.wide.u32 %rd4, %r5, 4;
+  add.s64 %rd4, %rd1, %rd4;
+  setp.lt.u32 %p1, %r1, 16;
+  ld.global.u32 %r6, [%rd4];
+)";
+  const std::string store = "  add.s32 %r7, %r6, 1;\n  @%p1 st.global.u32 [%rd4], %r7;\n";
+  const std::string use = "  st.global.u32 [%rd3+64], %r6;\n";
+  struct Run {
+    size_t races;
+    std::vector<uint32_t> memory;
+  };
+  const auto run = [](const std::string& body, bool strict, uint64_t seed) {
+    Launcher launcher(ElementKernel(body));
+    launcher.seed = seed;
+    launcher.checks.harmless_races = strict;
+    const uint64_t out = launcher.Allocate(std::vector<uint32_t>(16 + 64, 7));
+    const size_t races = launcher.Run("K", {.block = {64, 1, 1}}, out).findings.size();
+    return Run{races, launcher.Read<uint32_t>(out, 16 + 64)};
+  };
+  for (uint64_t seed = 1; seed <= kSeedsOfChecks; ++seed) {
+    const Run harmless = run(load + store, false, seed);
+    EXPECT_EQ(harmless.races, 0u);
+    EXPECT_EQ(run(load + store, true, seed).races, 1u);
+    for (size_t i = 0; i < 16; ++i)
+      EXPECT_EQ(harmless.memory[i], 8u) << "as if it had run once";
+    // What the second warp has loaded is stored: 7 or 8, as the order is.
+    const Run used = run(load + store + use, false, seed);
+    EXPECT_EQ(used.races, 1u);
+    EXPECT_EQ(used.memory, run(load + store + use, true, seed).memory) << "that of the first run";
+    // Both warps add one.
+    EXPECT_GE(
+        run(load + "  add.s32 %r7, %r6, 1;\n  st.global.u32 [%rd4], %r7;\n", false, seed).races,
+        1u);
+  }
+}
+
 TEST(ChecksTest, MatricesThatOneInstructionWritesTwiceRace) {
   // What lanes store grows by one.
   Launcher launcher(ElementKernel(R"(  mov.u32 %r5, 0;

@@ -236,7 +236,7 @@ TEST(ProgramTest, StaticSharedMemoryHasTheLimitOfPtxas) {
 }
 
 TEST(ProgramTest, OnlyTheFirstDimensionOfAnArrayMayBeLeftOpen) {
-  EXPECT_OK(BuildModule(".global .u32 a[][2] = {1, 2};\n"));
+  EXPECT_OK(BuildModule(".global .u32 a[][2] = {{1, 2}};\n"));
   EXPECT_THAT(BuildModule(".global .u32 a[][0] = {1};\n"),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }

@@ -195,7 +195,7 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddParsed("--checks", &ParseKernelChecks, options.checks,
                     "Checks of kernels on the emulator: all (the default), none, or some of\n"
-                    "races, uninitialized and undeclared");
+                    "races, harmless_races (not in all), uninitialized and undeclared");
   command.AddParsed("--seed", &ParsePackageSeed, options.seed,
                     "Seed of the order in which the emulator runs work, default 1");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");

@@ -64,17 +64,19 @@ absl::StatusOr<Emulator::Strictness> ParseKernelChecks(const std::string& text) 
   for (std::string_view rest = ended; !rest.empty();) {
     const std::string_view name = rest.substr(0, rest.find(','));
     rest.remove_prefix(name.size() + 1);
-    bool* const check = name == "races"           ? &strictness.kernel_race
-                        : name == "uninitialized" ? &strictness.uninitialized_read
-                        : name == "undeclared"    ? &strictness.undeclared_access
-                                                  : nullptr;
+    bool* const check = name == "races"            ? &strictness.kernel_race
+                        : name == "harmless_races" ? &strictness.harmless_race
+                        : name == "uninitialized"  ? &strictness.uninitialized_read
+                        : name == "undeclared"     ? &strictness.undeclared_access
+                                                   : nullptr;
     if (check == nullptr)
       return InvalidArgument(
-          "{} is no check; give all, none, or some of races, uninitialized and "
+          "{} is no check; give all, none, or some of races, harmless_races, uninitialized and "
           "undeclared, with commas between",
           Quote(name));
     *check = true;
   }
+  strictness.kernel_race = strictness.kernel_race || strictness.harmless_race;
   return strictness;
 }
 

@@ -53,24 +53,26 @@ absl::StatusOr<int64_t> ParseSharedBytes(const std::string& text) {
 }
 
 absl::StatusOr<ptx::Checks> ParseChecks(const std::string& text) {
-  if (text == "all") return ptx::Checks::All(true);
+  if (text == "all") return ptx::Checks{.uninitialized = true};
   ptx::Checks checks = ptx::Checks::All(false);
   if (text == "none") return checks;
   const std::string ended = text + ",";  // So that a last comma has a name behind it, an empty one.
   for (std::string_view rest = ended; !rest.empty();) {
     const std::string_view name = TakeItem(rest);
-    bool* const check = name == "races"           ? &checks.races
-                        : name == "uninitialized" ? &checks.uninitialized
-                        : name == "record"        ? &checks.record
-                                                  : nullptr;
+    bool* const check = name == "races"            ? &checks.races
+                        : name == "harmless_races" ? &checks.harmless_races
+                        : name == "uninitialized"  ? &checks.uninitialized
+                        : name == "record"         ? &checks.record
+                                                   : nullptr;
     if (check == nullptr) {
       return InvalidArgument(
-          "{} is no check; give all, none, or some of races, uninitialized and record, with commas "
-          "between",
+          "{} is no check; give all, none, or some of races, harmless_races, uninitialized and "
+          "record, with commas between",
           Quote(name));
     }
     *check = true;
   }
+  checks.races = checks.races || checks.harmless_races;
   return checks;
 }
 

@@ -49,7 +49,7 @@ struct PtxRunOptions {
   std::optional<LaunchExtents> block;
   int64_t shared_bytes = 0;  // Dynamic.
   uint64_t seed = 1;
-  ptx::Checks checks = ptx::Checks::All(true);
+  ptx::Checks checks = {.uninitialized = true};
   bool cooperative = false;
   bool json = false;
 };

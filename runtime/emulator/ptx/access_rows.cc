@@ -160,8 +160,9 @@ bool Accesses::WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const 
     if (!WriteCells(shift_, row, CellsOf(shadow_.Writers(page)) + first, readers, reach.at(0),
                     values))
       return false;
+    GlobalShadow::KeepBefore(page, address);
   }
-  if (record_ || asks_written_) GlobalShadow::Mark(page.written, address, all);
+  GlobalShadow::Mark(page.written, address, all);
   return true;
 }
 

@@ -51,6 +51,11 @@ void Accesses::KeepChange(Actor& actor, const Change& change) {
   if (change.access.space == Space::kGlobal) KeepGlobalChange(actor, change);
 }
 
+void Accesses::KeepBefore(const Actor& actor, const std::byte* host) {
+  const auto [space, address] = LocationOf(actor, host);
+  if (races_ && space == Space::kGlobal) GlobalShadow::KeepBefore(shadow_.PageOf(address), address);
+}
+
 void Accesses::CheckGlobalChange(Actor& actor, const Change& change) {
   GlobalShadow::Page& page = shadow_.PageOf(change.access.address);
   if (page.writers == nullptr && page.readers == nullptr) return;
@@ -68,7 +73,7 @@ void Accesses::CheckGlobalChange(Actor& actor, const Change& change) {
 void Accesses::KeepGlobalChange(Actor& actor, const Change& change) {
   const Access& access = change.access;
   GlobalShadow::Page& page = shadow_.PageOf(access.address);
-  if (record_ || asks_written_) GlobalShadow::Mark(page.written, access.address, access.bytes);
+  GlobalShadow::Mark(page.written, access.address, access.bytes);
   if (!races_) return;
   Visitor* const writers = shadow_.Writers(page);
   const size_t first = shadow_.GranuleOf(access.address);
@@ -140,6 +145,7 @@ void Accesses::WriteLanes(Actor& actor,
     const size_t lane = static_cast<size_t>(actor.lane);
     std::byte* const host = reach.at(actor.lane);
     changes[lane] = ChangeOf(actor, host, bytes, host, values + lane * bytes);
+    KeepBefore(actor, host);
     CheckChange(actor, changes[lane]);
   }
   for (uint32_t left = lanes; left != 0; left &= left - 1) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -311,6 +312,7 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
     pending_together_ = warp.IsTogether();
     Pending& pending = pending_.emplace_back(Pending{.host = host, .bytes = bytes, .lane = lane});
     std::memcpy(pending.before.data(), host, std::min(bytes, pending.before.size()));
+    KeepBefore(ActorOf(warp), host);
     return;
   }
   // Lanes of one instruction acquire and release together: they are at one time.
@@ -322,6 +324,7 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
     ReadLane(actor, host, bytes, true);
     return;
   }
+  KeepBefore(actor, host);
   const auto [space, address] = LocationOf(actor, host);
   const bool together = continues && turn.space == space;
   if (!together) Acquire(actor, space);
@@ -337,6 +340,10 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
 
 void Accesses::ReportRace(Actor& actor, const Access& access, Clash clash, Visitor other) {
   if (state_.findings.WasReported(Finding::Kind::kRace, actor.instr)) return;
+  // Of the values that compilers hold in several warps of a block only one is stored.
+  const bool doubtful = !state_.environment.checks.harmless_races &&
+                        access.space == Space::kGlobal && clash != Clash::kWritesWritten &&
+                        !other.is_several() && other.block() == actor.block;
   const bool writes = clash != Clash::kReadsWritten;
   const bool written = clash != Clash::kWritesRead;
   std::string who;
@@ -358,11 +365,15 @@ void Accesses::ReportRace(Actor& actor, const Access& access, Clash clash, Visit
     }
     who += " has";
   }
-  state_.findings.Report(
-      Finding::Kind::kRace, actor.where(),
+  std::string message =
       fmt::format("{} {} bytes at {:#x} of {} memory, which {} {}, and nothing orders the two",
                   writes ? "writes" : "reads", access.bytes, access.address, NameOf(access.space),
-                  who, written ? "written" : "read"));
+                  who, written ? "written" : "read");
+  if (doubtful) {
+    state_.findings.ReportDoubtful(actor.where(), std::move(message));
+  } else {
+    state_.findings.Report(Finding::Kind::kRace, actor.where(), std::move(message));
+  }
 }
 
 }  // namespace coppice::ptx

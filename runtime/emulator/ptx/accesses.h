@@ -57,6 +57,8 @@ class Accesses final : public AccessObserver {
   void MeetInWarp(ResidentWarp& warp) override;
 
   void Finish(Outcome& outcome);
+  // What the launch has written, if races are checked. To be called once, behind Finish.
+  LaunchWrites TakeWrites() { return shadow_.TakeWrites(); }
 
  private:
   // Bytes of shared memory, by their offset, or of global memory.
@@ -113,6 +115,8 @@ class Accesses final : public AccessObserver {
   void CheckGlobalChange(Actor& actor, const Change& change);
   void CheckSharedChange(Actor& actor, const Change& change);
   void KeepChange(Actor& actor, const Change& change);
+  // Of host bytes that a lane is about to write.
+  void KeepBefore(const Actor& actor, const std::byte* host);
   void KeepGlobalChange(Actor& actor, const Change& change);
   void KeepSharedChange(Actor& actor, const Change& change);
   // Whose a granule is that lanes of one instruction have changed, of which any may have won.

@@ -40,6 +40,7 @@ Block::Block(LaunchState& state, Memory& memory, Accesses* accesses)
     warp.InitializeSpecial(i, warps);
     order_.push_back(static_cast<size_t>(i));
   }
+  if (state.warp_order == WarpOrder::kDescending) std::reverse(order_.begin(), order_.end());
   rests_.resize(warps_.size());
 }
 
@@ -61,6 +62,7 @@ void Block::Start(uint64_t index) {
     warps_[i]->Start(block_.position, lanes == kLanes ? kAllLanes : (uint32_t{1} << lanes) - 1);
   }
   std::fill(rests_.begin(), rests_.end(), Rest::kQuantum);
+  if (state_.warp_order != WarpOrder::kDrawn) return;
   for (size_t i = order_.size(); i > 1; --i)
     std::swap(order_[i - 1], order_[state_.draw.Below(i)]);
 }

@@ -9,7 +9,6 @@
 #include "fmt/format.h"
 
 #include "runtime/emulator/ptx/declarations.h"
-#include "runtime/emulator/ptx/register_names.h"
 
 namespace coppice::ptx {
 namespace {
@@ -126,18 +125,17 @@ bool BodyParser::ParseLocation() {
 
 bool BodyParser::ParseDeclaration() {
   const size_t first = function_.variables.size();
-  if (!ParseVariables(cursor_, false, &function_.variables)) return false;
+  if (!ParseVariables(cursor_, Linkage::kStatic, &function_.variables)) return false;
   if (scopes_.empty()) return true;
   InnerScope& scope = scopes_.back();
   for (size_t i = first; i < function_.variables.size(); ++i) {
     Variable& variable = function_.variables[i];
     // The name of a range ends without a digit, so that its registers' numbers are no other's.
-    const std::string_view name =
+    const std::string_view distinct =
         Intern(variable.name, scope.number, variable.registers > 0 ? "_" : "");
-    if (!scope.variables.emplace(variable.name, name).second)
+    if (!scope.names.Add(variable.name, variable.registers, distinct))
       return cursor_.Refuse(variable.line, fmt::format("'{}' is here twice", variable.name));
-    if (variable.registers > 0) scope.ranges.emplace(variable.name, variable.registers);
-    variable.name = name;
+    variable.name = distinct;
   }
   return true;
 }
@@ -182,25 +180,12 @@ std::string_view BodyParser::Intern(std::string_view name, int scope, std::strin
 
 std::string_view BodyParser::Resolve(std::string_view name) {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    const auto found = scope->variables.find(name);
-    if (found != scope->variables.end()) return found->second;
-    if (scope->ranges.empty()) continue;
-    const std::string_view distinct = ResolveRegister(*scope, name);
-    if (!distinct.empty()) return distinct;
+    const auto found = scope->names.Find(name);
+    if (found.value == nullptr) continue;
+    if (found.number < 0) return *found.value;
+    return module_.names.emplace_back(fmt::format("{}{}", *found.value, found.number));
   }
   return name;
-}
-
-std::string_view BodyParser::ResolveRegister(InnerScope& scope, std::string_view name) {
-  std::string_view distinct;
-  FindRange(name, [&](std::string_view base, int number) {
-    const auto range = scope.ranges.find(base);
-    if (range == scope.ranges.end() || number >= range->second) return false;
-    distinct = module_.names.emplace_back(fmt::format("{}{}", scope.variables.at(base), number));
-    return true;
-  });
-  if (!distinct.empty()) scope.variables.emplace(name, distinct);
-  return distinct;
 }
 
 }  // namespace coppice::ptx

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/emulator/ptx/cursor.h"
+#include "runtime/emulator/ptx/declared_names.h"
 #include "runtime/emulator/ptx/syntax.h"
 
 namespace coppice::ptx {
@@ -34,9 +35,8 @@ class BodyParser {
   struct InnerScope {
     int number = 0;
     size_t first_instruction = 0;
-    size_t first_list = 0;                             // Of label_lists_.
-    Names variables;                                   // By the names that the text has.
-    std::unordered_map<std::string_view, int> ranges;  // Of registers: how many.
+    size_t first_list = 0;                  // Of label_lists_.
+    DeclaredNames<std::string_view> names;  // Of the text, with the distinct ones.
     Names labels;
   };
 
@@ -60,7 +60,6 @@ class BodyParser {
   std::string_view Intern(std::string_view name, int scope, std::string_view suffix = "");
   // What a name of a variable means here.
   std::string_view Resolve(std::string_view name);
-  std::string_view ResolveRegister(InnerScope& scope, std::string_view name);
   static void ResolveLabels(const Names& labels, std::vector<Operand>& operands);
 
   Cursor& cursor_;

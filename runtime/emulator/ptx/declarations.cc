@@ -46,6 +46,32 @@ bool IsFloat(Type type) {
   return type == Type::kF32 || type == Type::kF64;
 }
 
+// Whether a number is an initial value of a type. Types of bits take each.
+bool Holds(Type type, Number::Kind kind) {
+  switch (type) {
+    case Type::kB8:
+    case Type::kB16:
+    case Type::kB32:
+    case Type::kB64:
+    case Type::kB128:
+      return true;
+    case Type::kF32:
+    case Type::kF64:
+      return kind != Number::Kind::kInteger;
+    case Type::kU8:
+    case Type::kU16:
+    case Type::kU32:
+    case Type::kU64:
+    case Type::kS8:
+    case Type::kS16:
+    case Type::kS32:
+    case Type::kS64:
+      return kind == Number::Kind::kInteger;
+    default:
+      return false;
+  }
+}
+
 // The bits of a number as an element of `type` has them.
 uint64_t BitsAs(Type type, const Number& number) {
   const int64_t bytes = SizeOf(type);
@@ -106,6 +132,8 @@ bool ParseInitializer(Cursor& cursor, const Variable& variable, Initializer* val
   if (!cursor.At(Token::Kind::kWord)) {
     Number number;
     if (!cursor.ExpectNumber(&number)) return false;
+    if (!Holds(variable.type, number.kind))
+      return cursor.Refuse(fmt::format("'{}' cannot hold this number", variable.name));
     value->bits = BitsAs(variable.type, number);
     return !cursor.At('(') || cursor.Refuse("a masked address is not supported");
   }
@@ -119,61 +147,60 @@ bool ParseInitializer(Cursor& cursor, const Variable& variable, Initializer* val
     if (!cursor.ExpectNumber(&offset)) return false;
     value->bits = offset.bits;
   }
-  return SizeOf(variable.type) == 8 ||
-         cursor.Refuse(line, fmt::format("the address of '{}' has 64 bits, an element has {}", name,
-                                         SizeOf(variable.type) * 8));
+  return variable.type == Type::kU64 ||
+         cursor.Refuse(line, fmt::format("the address of '{}' is of type .u64", name));
 }
 
-// "{{1, 2}, {3, 4}}": elements in the order of memory. Braces of a row begin where the row does;
-// only the last may be short.
-bool ParseInitializers(Cursor& cursor, Variable* variable) {
-  const bool open = !variable->dims.empty() && variable->dims.front() == 0;
-  const int64_t elements_max = open ? kArrayElementsMax : variable->elements();
-  if (!cursor.At('{')) {
-    Initializer value;
-    if (!ParseInitializer(cursor, *variable, &value)) return false;
-    variable->values.push_back(value);
+// "{{1, 2}, {3, 4}}": a brace for each dimension, and for a vector. Rows may be short.
+class InitializerParser {
+ public:
+  InitializerParser(Cursor& cursor, Variable* variable)
+      : cursor_(cursor), variable_(*variable), rows_(variable->dims) {
+    if (variable_.vector > 1) rows_.push_back(variable_.vector);
+    if (!rows_.empty() && rows_.front() == 0) rows_.front() = kArrayElementsMax;
+  }
+
+  bool Parse() { return rows_.empty() ? ParseElement(0) : ParseRow(0, 0); }
+
+ private:
+  bool ParseElement(int64_t element) {
+    Initializer value{.element = element};
+    if (!ParseInitializer(cursor_, variable_, &value)) return false;
+    variable_.values.push_back(value);
     return true;
   }
-  std::vector<int64_t> rows;  // Elements that a brace of each depth has, outermost last.
-  int64_t row = variable->vector;
-  for (auto dim = variable->dims.rbegin(); dim != variable->dims.rend(); ++dim)
-    rows.push_back(row *= std::max<int64_t>(*dim, 1));
-  if (variable->vector > 1) rows.insert(rows.begin(), variable->vector);
-  size_t depth = 0;
-  bool separated = true;  // A value or a row may begin here.
-  do {
-    const auto count = static_cast<int64_t>(variable->values.size());
-    if (separated && cursor.At('{')) {
-      if (depth >= rows.size()) return cursor.Fail("a value");
-      if (depth > 0 && count % rows[rows.size() - 1 - depth] != 0)
-        return cursor.Refuse("a row of initial values that is not the last is short");
-      cursor.Take();
-      ++depth;
-    } else if (cursor.Accept('}')) {
-      --depth;
-      separated = false;
-    } else if (!separated) {
-      if (!cursor.Expect(',')) return false;
-      separated = true;
-    } else {
-      if (count >= elements_max)
-        return cursor.Refuse(fmt::format("more initial values than the {} elements of '{}'",
-                                         elements_max, variable->name));
-      variable->values.emplace_back();
-      if (!ParseInitializer(cursor, *variable, &variable->values.back())) return false;
-      separated = false;
-    }
-  } while (depth > 0);
-  return true;
-}
+
+  // Of elements from `first` on.
+  bool ParseRow(size_t depth, int64_t first) {
+    if (!cursor_.Expect('{')) return false;
+    if (cursor_.Accept('}')) return true;
+    int64_t stride = 1;
+    for (size_t i = depth + 1; i < rows_.size(); ++i)
+      stride *= rows_[i];
+    int64_t count = 0;
+    do {
+      if (count == rows_[depth])
+        return cursor_.Refuse(fmt::format("more initial values than the {} elements of '{}'",
+                                          rows_[depth], variable_.name));
+      const int64_t element = first + stride * count++;
+      if (element >= kArrayElementsMax)
+        return cursor_.Refuse(fmt::format("'{}' has more than 2^32 elements", variable_.name));
+      if (!(depth + 1 == rows_.size() ? ParseElement(element) : ParseRow(depth + 1, element)))
+        return false;
+    } while (cursor_.Accept(','));
+    return cursor_.Expect('}');
+  }
+
+  Cursor& cursor_;
+  Variable& variable_;
+  std::vector<int64_t> rows_;  // Elements of each depth, outermost first.
+};
 
 // The first dimension of an array without one is as its initial values need it.
 void CloseArray(Variable* variable) {
   if (variable->dims.empty() || variable->dims.front() != 0 || variable->values.empty()) return;
   variable->dims.front() = 1;
-  const int64_t row = variable->elements();
-  variable->dims.front() = (static_cast<int64_t>(variable->values.size()) + row - 1) / row;
+  variable->dims.front() = variable->values.back().element / variable->elements() + 1;
 }
 
 bool ParseDimensions(Cursor& cursor, Variable* variable) {
@@ -213,9 +240,9 @@ std::optional<Space> SpaceHere(const Cursor& cursor) {
   return Find(kDeclaredSpaces, cursor);
 }
 
-bool ParseVariables(Cursor& cursor, bool external, std::vector<Variable>* variables) {
+bool ParseVariables(Cursor& cursor, Linkage linkage, std::vector<Variable>* variables) {
   Variable common;
-  common.external = external;
+  common.linkage = linkage;
   if (!ParseSpecifiers(cursor, &common)) return false;
   do {
     Variable variable = common;
@@ -223,7 +250,7 @@ bool ParseVariables(Cursor& cursor, bool external, std::vector<Variable>* variab
     if (cursor.Accept('=')) {
       if (variable.space != Space::kGlobal && variable.space != Space::kConst)
         return cursor.Refuse(fmt::format("'{}' cannot have an initial value", variable.name));
-      if (!ParseInitializers(cursor, &variable)) return false;
+      if (!InitializerParser(cursor, &variable).Parse()) return false;
       CloseArray(&variable);
     }
     variables->push_back(std::move(variable));

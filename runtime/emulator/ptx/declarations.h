@@ -16,7 +16,7 @@ namespace coppice::ptx {
 std::optional<Space> SpaceHere(const Cursor& cursor);
 
 // ".global .align 4 .u32 a, b[4] = {1, 2};" Appends the variables.
-bool ParseVariables(Cursor& cursor, bool external, std::vector<Variable>* variables);
+bool ParseVariables(Cursor& cursor, Linkage linkage, std::vector<Variable>* variables);
 
 // "(.param .align 8 .b8 x[16], .param .u64 y)". Appends the parameters.
 bool ParseParameters(Cursor& cursor, std::vector<Variable>* parameters);

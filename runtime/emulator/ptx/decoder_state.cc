@@ -8,7 +8,6 @@
 #include "fmt/format.h"
 
 #include "runtime/emulator/ptx/form_table.h"
-#include "runtime/emulator/ptx/register_names.h"
 
 namespace coppice::ptx {
 namespace {
@@ -29,20 +28,9 @@ int LaneBytes(Type type) {
 const Register* Registers::Find(std::string_view name) {
   const auto known = placed_.find(name);
   if (known != placed_.end()) return &known->second;
-  const Variable* variable = nullptr;
-  if (const auto exact = declared_.find(name);
-      exact != declared_.end() && exact->second->registers == 0) {
-    variable = exact->second;
-  } else {
-    FindRange(name, [&](std::string_view base, int number) {
-      const auto range = declared_.find(base);
-      if (range == declared_.end() || number >= range->second->registers) return false;
-      variable = range->second;
-      return true;
-    });
-  }
-  if (variable == nullptr) return nullptr;
-  return &placed_.emplace(name, Place(*variable)).first->second;
+  const auto found = declared_.Find(name);
+  if (found.value == nullptr) return nullptr;
+  return &placed_.emplace(name, Place(**found.value)).first->second;
 }
 
 Register Registers::Place(const Variable& variable) {
@@ -116,8 +104,7 @@ DecoderState::DecoderState(const Function& function, Code& code) : constants(cod
 
 Place DecoderState::Append(const Variable& variable, bool in_bank, int64_t* end) {
   if (variable.space == Space::kReg && unplaced == nullptr) unplaced = &variable;
-  const int64_t element = SizeOf(variable.type) * variable.vector;
-  *end = RoundUp(*end, std::max({variable.alignment, element, int64_t{1}}));
+  *end = RoundUp(*end, variable.aligned_to());
   Place place{std::string(variable.name), *end, variable.bytes()};
   if (place.bytes > kOwnMemoryMax - *end) {
     if (error.empty())

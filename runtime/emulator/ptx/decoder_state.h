@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "runtime/emulator/ptx/code.h"
+#include "runtime/emulator/ptx/declared_names.h"
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/syntax.h"
 
@@ -31,7 +32,9 @@ inline constexpr int kAddressBytes = 8;
 class Registers {
  public:
   // `variable` outlives this.
-  void Declare(const Variable& variable) { declared_.emplace(variable.name, &variable); }
+  void Declare(const Variable& variable) {
+    declared_.Add(variable.name, variable.registers, &variable);
+  }
   // Null: no register of this name.
   const Register* Find(std::string_view name);
   // A slot of `bytes` that no instruction reads, and the carry flag.
@@ -44,7 +47,7 @@ class Registers {
   Slot PlaceLanes(int bytes, int vector);
   Slot PlacePredicate();
 
-  std::unordered_map<std::string_view, const Variable*> declared_;
+  DeclaredNames<const Variable*> declared_;
   std::unordered_map<std::string_view, Register> placed_;
   std::unordered_map<int, Slot> sinks_;
   std::optional<Slot> carry_;

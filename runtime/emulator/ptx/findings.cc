@@ -68,7 +68,15 @@ bool Findings::WasReported(Finding::Kind kind, const Instr& instr) const {
   return reported_.contains({kind, &instr});
 }
 
+void Findings::ReportDoubtful(const Whereabouts& where, std::string message) {
+  const Instr* const instr = &where.instr;
+  if (doubtful_.contains(instr)) return;
+  doubtful_.emplace(instr, Describe(Finding::Kind::kRace, where, std::move(message)));
+}
+
 void Findings::MoveTo(Outcome& outcome) {
+  for (auto& [instr, finding] : doubtful_)
+    if (!WasReported(Finding::Kind::kRace, *instr)) findings_.push_back(std::move(finding));
   outcome.fault = std::move(fault_);
   outcome.findings = std::move(findings_);
 }

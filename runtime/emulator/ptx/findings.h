@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -35,6 +36,10 @@ class Findings {
   // Notes something else that is wrong at an instruction. Once per instruction and kind.
   void Report(Finding::Kind kind, const Whereabouts& where, std::string message);
   bool WasReported(Finding::Kind kind, const Instr& instr) const;
+  // The same of a race that may change nothing: whether it does is asked when the launch is over.
+  void ReportDoubtful(const Whereabouts& where, std::string message);
+  bool HasDoubtful() const { return !doubtful_.empty(); }
+  void DropDoubtful() { doubtful_.clear(); }
 
   void MoveTo(Outcome& outcome);
 
@@ -45,6 +50,7 @@ class Findings {
   std::optional<Finding> fault_;
   std::vector<Finding> findings_;
   std::set<std::pair<Finding::Kind, const Instr*>> reported_;
+  std::map<const Instr*, Finding> doubtful_;
 };
 
 }  // namespace coppice::ptx

@@ -27,8 +27,8 @@ constexpr int kIdleRoundsMax = 64;
 
 }  // namespace
 
-Grid::Grid(const Launch& launch, const Environment& environment)
-    : state_(launch, environment),
+Grid::Grid(const Launch& launch, const Environment& environment, WarpOrder order)
+    : state_(launch, environment, order),
       accesses_(Accesses::Create(state_)),
       memory_(state_, accesses_.get()) {}
 
@@ -73,8 +73,28 @@ Outcome Grid::Run() {
   Outcome outcome;
   outcome.counts = state_.counts;
   if (accesses_ != nullptr) accesses_->Finish(outcome);
+  if (state_.findings.HasDoubtful() && state_.warp_order == WarpOrder::kDrawn &&
+      !state_.findings.HasFault() && DoubtfulRacesChangeNothing())
+    state_.findings.DropDoubtful();
   state_.findings.MoveTo(outcome);
   return outcome;
+}
+
+bool Grid::DoubtfulRacesChangeNothing() {
+  LaunchWrites writes = accesses_->TakeWrites();
+  writes.Exchange();
+  Environment again = state_.environment;
+  again.print = nullptr;
+  bool same = true;
+  for (const WarpOrder order : {WarpOrder::kAscending, WarpOrder::kDescending}) {
+    Grid grid(state_.launch, again, order);
+    const Outcome outcome = grid.Run();
+    LaunchWrites others = grid.accesses_->TakeWrites();
+    others.Exchange();
+    same = same && !outcome.fault.has_value() && others == writes;
+  }
+  writes.Exchange();
+  return same;
 }
 
 Block* Grid::StartNext() {
@@ -98,18 +118,19 @@ Block* Grid::StartNext() {
 
 // A block that waits in a loop is left in it long enough to see whether it can go on.
 int64_t Grid::DrawQuantum(const Block& block) {
-  if (state_.block_count == 1 || state_.draw.Below(kShortOneIn) != 0 || block.waits_in_loop())
+  if (state_.block_count == 1 || state_.warp_order != WarpOrder::kDrawn ||
+      state_.draw.Below(kShortOneIn) != 0 || block.waits_in_loop())
     return kBlockQuantum;
   const uint64_t most = kShortQuantumLeast << state_.draw.Below(kShortQuantumDoublings);
   return static_cast<int64_t>(1 + state_.draw.Below(most));
 }
 
 Outcome Run(const Launch& launch, const Environment& environment) {
-  if (environment.arguments.empty()) return Grid(launch, environment).Run();
+  if (environment.arguments.empty()) return Grid(launch, environment, WarpOrder::kDrawn).Run();
   const std::vector<MemoryRange> memory = Within(environment.memory, environment.arguments);
   Environment bounded = environment;
   bounded.memory = memory;
-  return Grid(launch, bounded).Run();
+  return Grid(launch, bounded, WarpOrder::kDrawn).Run();
 }
 
 }  // namespace coppice::ptx

@@ -24,11 +24,14 @@ namespace coppice::ptx {
 
 class Grid {
  public:
-  Grid(const Launch& launch, const Environment& environment);
+  Grid(const Launch& launch, const Environment& environment, WarpOrder order);
 
+  // To be called once.
   Outcome Run();
 
  private:
+  // Whether the launch writes the same bits, whichever warp of a block runs first.
+  bool DoubtfulRacesChangeNothing();
   Block* StartNext();
   int64_t DrawQuantum(const Block& block);
 

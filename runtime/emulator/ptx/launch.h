@@ -40,11 +40,14 @@ struct Checks {
   // Inside a block, and between blocks: of accesses that are not lanes of one warp executing one
   // instruction together. Of those that store to one place, which of them wins is left open.
   bool races = true;
+  // Reports also races between warps of a block in global memory, of which one side reads, if the
+  // launch writes the same bits whichever of them runs first. To see that, it is run twice more.
+  bool harmless_races = false;
   // Reads of memory that nobody wrote: shared, and global if Environment::written is there.
   bool uninitialized = false;
   bool record = true;  // Notes what is touched: Outcome::touched.
 
-  static Checks All(bool on) { return {on, on, on}; }
+  static Checks All(bool on) { return {on, on, on, on}; }
 };
 
 // What a launch needs of its surroundings.

@@ -14,10 +14,11 @@ uint64_t Draw::Below(uint64_t bound) {
   return (z ^ (z >> 31)) % bound;
 }
 
-LaunchState::LaunchState(const Launch& of, const Environment& in)
+LaunchState::LaunchState(const Launch& of, const Environment& in, WarpOrder order)
     : launch(of),
       environment(in),
       kernel(*of.kernel),
+      warp_order(order),
       block_threads(static_cast<int>(of.block[0] * of.block[1] * of.block[2])),
       block_count(uint64_t{of.grid[0]} * of.grid[1] * of.grid[2]),
       bank(of.parameters.begin(), of.parameters.end()),

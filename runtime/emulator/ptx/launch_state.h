@@ -27,8 +27,11 @@ class Draw {
   uint64_t state_;
 };
 
+// In which the warps of a block run, until each waits.
+enum class WarpOrder : uint8_t { kDrawn, kAscending, kDescending };
+
 struct LaunchState {
-  LaunchState(const Launch& of, const Environment& in);
+  LaunchState(const Launch& of, const Environment& in, WarpOrder order);
   LaunchState(const LaunchState&) = delete;
   LaunchState& operator=(const LaunchState&) = delete;
 
@@ -38,6 +41,7 @@ struct LaunchState {
   const Launch& launch;
   const Environment& environment;
   const Kernel& kernel;
+  const WarpOrder warp_order;
   const int block_threads;
   const uint64_t block_count;
 

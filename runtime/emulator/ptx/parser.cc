@@ -13,6 +13,7 @@
 #include "runtime/emulator/ptx/body.h"
 #include "runtime/emulator/ptx/cursor.h"
 #include "runtime/emulator/ptx/declarations.h"
+#include "runtime/emulator/ptx/validator.h"
 
 namespace coppice::ptx {
 namespace {
@@ -60,12 +61,12 @@ class ModuleParser {
     if (cursor_.Accept(".pragma") || cursor_.Accept(".loc")) return SkipValues();
     if (cursor_.Accept(';')) return true;
 
-    bool external = false;
+    Linkage linkage = Linkage::kStatic;
     while (cursor_.At(".extern") || cursor_.At(".visible") || cursor_.At(".weak") ||
            cursor_.At(".common"))
-      external |= cursor_.Take() == ".extern";
-    if (cursor_.At(".entry") || cursor_.At(".func")) return ParseFunction();
-    if (SpaceHere(cursor_).has_value()) return ParseModuleVariables(external);
+      linkage = cursor_.Take() == ".extern" ? Linkage::kExtern : Linkage::kVisible;
+    if (cursor_.At(".entry") || cursor_.At(".func")) return ParseFunction(linkage);
+    if (SpaceHere(cursor_).has_value()) return ParseModuleVariables(linkage);
     return cursor_.Fail("a directive of module scope");
   }
 
@@ -124,24 +125,38 @@ class ModuleParser {
     return Add(std::move(alias));
   }
 
-  bool ParseModuleVariables(bool external) {
+  bool ParseModuleVariables(Linkage linkage) {
     std::vector<Variable> variables;
-    if (!ParseVariables(cursor_, external, &variables)) return false;
-    for (Variable& variable : variables) {
-      const auto [known, added] = variables_.try_emplace(variable.name, module_.variables.size());
-      if (added) {
-        module_.variables.push_back(std::move(variable));
-      } else if (Variable& earlier = module_.variables[known->second]; earlier.external) {
-        if (!variable.external) earlier = std::move(variable);
-      } else if (!variable.external) {
-        return cursor_.Refuse(variable.line, fmt::format("'{}' is here twice", variable.name));
-      }
-    }
+    if (!ParseVariables(cursor_, linkage, &variables)) return false;
+    for (Variable& variable : variables)
+      if (!Add(std::move(variable))) return false;
     return true;
   }
 
-  bool ParseFunction() {
+  bool Add(Variable variable) {
+    const auto [known, added] = variables_.try_emplace(variable.name, module_.variables.size());
+    if (added) {
+      module_.variables.push_back(std::move(variable));
+      return true;
+    }
+    Variable& earlier = module_.variables[known->second];
+    if (!earlier.external() && !variable.external())
+      return cursor_.Refuse(variable.line, fmt::format("'{}' is here twice", variable.name));
+    const bool agrees = earlier.type == variable.type && earlier.space == variable.space;
+    if (!(agrees || (earlier.external() && variable.external())) ||
+        (earlier.external() && variable.linkage == Linkage::kStatic))
+      return RefuseOther(variable.line, variable.name, earlier.line);
+    if (earlier.external()) earlier = std::move(variable);
+    return true;
+  }
+
+  bool RefuseOther(int line, std::string_view name, int earlier) {
+    return cursor_.Refuse(line, fmt::format("line {} declares '{}' otherwise", earlier, name));
+  }
+
+  bool ParseFunction(Linkage linkage) {
     Function function;
+    function.linkage = linkage;
     function.line = cursor_.line();
     function.entry = cursor_.Take() == ".entry";
     if (!SkipAttributes(cursor_) || !ParsePrototype(cursor_, &function.type, &function.name) ||
@@ -189,10 +204,14 @@ class ModuleParser {
       return true;
     }
     Function& earlier = module_.functions[known->second];
-    if (function.external) return true;
     if (!earlier.external)
       return cursor_.Refuse(function.line, fmt::format("'{}' is here twice", function.name));
-    earlier = std::move(function);
+    const bool agrees = function.external || function.linkage == Linkage::kStatic ||
+                        earlier.linkage == Linkage::kVisible;
+    if (!agrees || (earlier.linkage == Linkage::kExtern && !function.external) ||
+        function.entry != earlier.entry || !AreSame(function.type, earlier.type))
+      return RefuseOther(function.line, function.name, earlier.line);
+    if (!function.external) earlier = std::move(function);
     return true;
   }
 

@@ -18,6 +18,7 @@
 #include "runtime/emulator/ptx/references.h"
 #include "runtime/emulator/ptx/shared_layout.h"
 #include "runtime/emulator/ptx/syntax.h"
+#include "runtime/emulator/ptx/validator.h"
 
 namespace coppice::ptx {
 namespace {
@@ -96,9 +97,8 @@ class State::FunctionScope final : public Scope {
 
 void State::PlaceVariables() {
   for (const Variable& variable : module.variables) {
-    if (!IsGlobal(variable) || variable.external) continue;
-    const int64_t element = SizeOf(variable.type) * variable.vector;
-    const int64_t alignment = std::max({variable.alignment, element, int64_t{1}});
+    if (!IsGlobal(variable) || variable.external()) continue;
+    const int64_t alignment = variable.aligned_to();
     const int64_t offset = (global_bytes + alignment - 1) / alignment * alignment;
     places.emplace(variable.name, Place{std::string(variable.name), offset, variable.bytes()});
     global_bytes = offset + variable.bytes();
@@ -249,14 +249,15 @@ void State::Initialize(const Variable& variable, std::byte* at) const {
     uint64_t bits = value.bits;
     if (!value.symbol.empty()) bits += AddressOf(value.symbol, &relocated);
     if (relocated) bits += linked_at;
-    std::memcpy(at, &bits, std::min(bytes, sizeof(bits)));
-    at += bytes;
+    std::memcpy(at + static_cast<size_t>(value.element) * bytes, &bits,
+                std::min(bytes, sizeof(bits)));
   }
 }
 
 // Decoded, and its kernels added, whatever they reach.
 absl::StatusOr<std::unique_ptr<State>> Decode(std::string text) {
   COPPICE_ASSIGN_OR_RETURN(Module module, Parse(std::move(text)));
+  COPPICE_RETURN_IF_ERROR(Validate(module));
   auto state = std::make_unique<State>(std::move(module));
   COPPICE_RETURN_IF_ERROR(state->ReadTarget());
   state->PlaceVariables();

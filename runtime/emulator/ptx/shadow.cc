@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace coppice::ptx {
 namespace {
@@ -29,6 +30,21 @@ GlobalShadow::Page& GlobalShadow::FindOrAdd(uint64_t number) {
   std::unique_ptr<Page>& page = pages_[number];
   if (page == nullptr) page = std::make_unique<Page>();
   return *page;
+}
+
+void GlobalShadow::CopyBefore(Page& page, uint64_t address) {
+  page.before = std::make_unique<Bytes>();
+  std::memcpy(page.before->data(), reinterpret_cast<const std::byte*>(address & ~(kPageBytes - 1)),
+              kPageBytes);
+}
+
+LaunchWrites GlobalShadow::TakeWrites() {
+  LaunchWrites writes;
+  for (const auto& [number, page] : pages_)
+    if (page->before != nullptr) writes.Add(number << kPageShift, page->written, *page->before);
+  pages_.clear();
+  recent_.fill({});
+  return writes;
 }
 
 void GlobalShadow::Mark(Bits& bits, uint64_t address, uint64_t bytes) {

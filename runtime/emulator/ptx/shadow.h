@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/emulator/ptx/launch.h"
+#include "runtime/emulator/ptx/launch_writes.h"
 #include "runtime/emulator/ptx/order.h"
 
 namespace coppice::ptx {
@@ -54,14 +55,17 @@ class Visitor {
 class GlobalShadow {
  public:
   static constexpr int kPageShift = 12;
-  static constexpr uint64_t kPageBytes = uint64_t{1} << kPageShift;
+  static constexpr uint64_t kPageBytes = LaunchWrites::kPageBytes;
+  static_assert(kPageBytes == uint64_t{1} << kPageShift);
 
-  using Bits = std::array<uint64_t, kPageBytes / 64>;  // One per byte.
+  using Bits = LaunchWrites::Bits;
+  using Bytes = LaunchWrites::Bytes;
 
   struct Page {
     Bits read = {};
     Bits written = {};
-    std::unique_ptr<Bits> known;  // Written before the launch, as far as it was asked.
+    std::unique_ptr<Bytes> before;  // What was there before the launch wrote; null: it has not.
+    std::unique_ptr<Bits> known;    // Written before the launch, as far as it was asked.
     // One per granule; null until there is one.
     std::unique_ptr<Visitor[]> writers;
     std::unique_ptr<Visitor[]> readers;
@@ -79,6 +83,11 @@ class GlobalShadow {
   }
   size_t GranuleOf(uint64_t address) const { return (address % kPageBytes) >> shift_; }
   int shift() const { return shift_; }
+  // To be called before the launch writes at an address of the page.
+  static void KeepBefore(Page& page, uint64_t address) {
+    if (page.before == nullptr) [[unlikely]]
+      CopyBefore(page, address);
+  }
   Visitor* Writers(Page& page) { return Visitors(page.writers); }
   Visitor* Readers(Page& page) { return Visitors(page.readers); }
 
@@ -88,6 +97,8 @@ class GlobalShadow {
   static bool IsWritten(const Page& page, uint64_t address, uint64_t bytes);
   // What was touched, ascending.
   std::vector<TouchedRange> Touched() const;
+  // What the launch has written, with what was there before. Nothing is left of it here.
+  LaunchWrites TakeWrites();
 
  private:
   struct Recent {
@@ -96,6 +107,7 @@ class GlobalShadow {
   };
 
   Page& FindOrAdd(uint64_t number);
+  static void CopyBefore(Page& page, uint64_t address);
   Visitor* Visitors(std::unique_ptr<Visitor[]>& visitors) {
     if (visitors == nullptr) [[unlikely]]
       visitors = std::make_unique<Visitor[]>(kPageBytes >> shift_);

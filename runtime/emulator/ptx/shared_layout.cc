@@ -13,10 +13,6 @@ constexpr int64_t AlignedUp(int64_t value, int64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-int64_t AlignmentOf(const Variable& variable) {
-  return std::max({variable.alignment, SizeOf(variable.type) * variable.vector, int64_t{1}});
-}
-
 // A variable, and the kernels that have it.
 struct SharedVariable {
   const Function* function;  // Null: of module scope.
@@ -35,7 +31,7 @@ SharedLayout::SharedLayout(const Module& module, std::span<const References::Rea
 void SharedLayout::PlaceStatic(const Module& module, std::span<const References::Reached> reached) {
   std::map<Key, SharedVariable> found;
   const auto add = [&](const Function* function, const Variable& variable, size_t kernel) {
-    if (variable.space != Space::kShared || variable.external) return;
+    if (variable.space != Space::kShared || variable.external()) return;
     SharedVariable& shared = found[{function, variable.name}];
     shared.function = function;
     shared.variable = &variable;
@@ -60,7 +56,7 @@ void SharedLayout::PlaceStatic(const Module& module, std::span<const References:
     int64_t offset = 0;
     for (const size_t kernel : shared.kernels)
       offset = std::max(offset, extents_[kernel].static_bytes);
-    offset = AlignedUp(offset, AlignmentOf(*shared.variable));
+    offset = AlignedUp(offset, shared.variable->aligned_to());
     for (const size_t kernel : shared.kernels)
       extents_[kernel].static_bytes = offset + shared.variable->bytes();
     offsets_.emplace(Key{shared.function, shared.variable->name}, offset);
@@ -71,9 +67,9 @@ void SharedLayout::PlaceDynamic(const Module& module,
                                 std::span<const References::Reached> reached) {
   int64_t alignment = kDynamicAlignment;
   for (const Variable& variable : module.variables) {
-    if (variable.space != Space::kShared || !variable.external) continue;
-    dynamic_alignments_.emplace(variable.name, AlignmentOf(variable));
-    alignment = std::max(alignment, AlignmentOf(variable));
+    if (variable.space != Space::kShared || !variable.external()) continue;
+    dynamic_alignments_.emplace(variable.name, variable.aligned_to());
+    alignment = std::max(alignment, variable.aligned_to());
   }
   // Kernels that call functions begin their dynamic memory at the same place, which is what the
   // code of a function knows.

@@ -2,6 +2,8 @@
 
 #include "runtime/emulator/ptx/syntax.h"
 
+#include <algorithm>
+
 namespace coppice::ptx {
 
 int64_t SizeOf(Type type) {
@@ -35,6 +37,10 @@ int64_t SizeOf(Type type) {
       return 16;
   }
   return 0;
+}
+
+int64_t Variable::aligned_to() const {
+  return std::max({alignment, SizeOf(type) * vector, int64_t{1}});
 }
 
 int64_t Variable::elements() const {

@@ -48,14 +48,19 @@ int64_t SizeOf(Type type);
 
 enum class Space : uint8_t { kReg, kConst, kGlobal, kLocal, kParam, kShared, kGeneric };
 
+// Who sees a name of module scope. kExtern: it is defined elsewhere.
+enum class Linkage : uint8_t { kStatic, kVisible, kExtern };
+
 // Where a text came from: `file` as .file numbers it; 0: the PTX names no source.
 struct Location {
   int file = 0;
   int line = 0;
 };
 
-// One element of an initialiser: bits, or the address of `symbol` and an offset to it.
+// One element of an initialiser: bits, or the address of `symbol` and an offset to it. Elements
+// without one are 0.
 struct Initializer {
+  int64_t element = 0;
   std::string_view symbol;  // Empty: `bits` alone.
   uint64_t bits = 0;        // Of the variable's element type, or the offset.
   bool generic = false;     // generic(symbol): its generic address.
@@ -71,10 +76,12 @@ struct Variable {
   std::vector<int64_t> dims;  // Of an array; the first may be 0: extern, or as initialised.
   std::vector<Initializer> values;
   int registers = 0;  // Of a range; 0: the variable has just this name.
-  bool external = false;
+  Linkage linkage = Linkage::kStatic;
   int line = 0;
 
-  int64_t elements() const;  // Product of dims and of the vector.
+  bool external() const { return linkage == Linkage::kExtern; }
+  int64_t elements() const;    // Product of dims and of the vector.
+  int64_t aligned_to() const;  // What is declared, or that of the type, if it is more.
   int64_t bytes() const { return elements() * SizeOf(type); }
 };
 
@@ -115,7 +122,8 @@ struct Prototype {
 
 struct Function {
   std::string_view name;
-  bool entry = false;         // A kernel.
+  bool entry = false;  // A kernel.
+  Linkage linkage = Linkage::kStatic;
   bool external = false;      // Declared, not defined, here.
   std::string_view alias_of;  // .alias: another name of that function, and nothing else.
   Prototype type;

@@ -1,0 +1,218 @@
+"""Holds what the parser takes against ptxas, over drawn modules.
+
+    ptxas_test.py COPPICE [--texts N] [--seed S]
+
+Each module declares something, or has an instruction, that is right or nearly so. ptxas and
+`coppice ptx check` must both take it, or both refuse it. An instruction that is not executed yet
+says nothing. TOLERATED says what is known to differ. Skipped, with 77, where there is no ptxas.
+"""
+
+import argparse
+import concurrent.futures
+import itertools
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
+INTEGERS = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"]
+BITS = ["b8", "b16", "b32", "b64"]
+FLOATS = ["f32", "f64"]
+TYPES = INTEGERS + BITS + FLOATS + ["f16", "pred"]
+SPACES = ["global", "shared", "const", "local", "param"]
+NUMBERS = ["1", "0x10", "-1", "1.5", "0f3F800000", "0d3FF0000000000000"]
+LINKAGES = ["", ".visible ", ".weak ", ".extern "]
+# What ptxas takes and no compiler writes.
+TOLERATED = ("address of 'g' is of type .u64", "is no .param variable of the caller",
+             "is here twice", "'y' is no address", "found '<'")
+
+
+def width(kind):
+    return int(kind.strip("busfred") or 0) if kind != "pred" else 0
+
+
+def module(variables="", body="", parameters=".param .u64 p"):
+    return f"{HEADER}{variables}\n.visible .entry k({parameters}) {{\n{body}\nret;\n}}\n"
+
+
+def draw_initial_value(draw):
+    kind = draw.choice(TYPES)
+    dims = draw.choice(["", "[2]", "[2][2]", "[]", "[][2]"])
+    numbers = [draw.choice(NUMBERS) if draw.random() < 0.3 else draw.choice(
+        ["1.5", "0f3F800000"] if kind in FLOATS else ["1", "-1"]) for _ in range(4)]
+    a, b, c, d = numbers
+    values = draw.choice([a, f"{{{a}, {b}}}", f"{{{{{a}, {b}}}, {{{c}, {d}}}}}", f"{{{{{a}}}, {{{b}}}}}",
+                          f"{{{a}, {b}, {c}}}", "{}", f"{{{{{a}, {b}, {c}}}}}", "g", "{g, g+8}",
+                          "generic(g)"])
+    space = draw.choice(["global", "global", "const", "shared"])
+    return module(f".global .b32 g[4];\n.{space} .{kind} f{dims} = {values};")
+
+
+def draw_variable(draw):
+    space, kind = draw.choice(SPACES + ["reg"]), draw.choice(TYPES)
+    vector = draw.choice(["", "", "", ".v2 ", ".v4 "])
+    count = draw.choice(["", "", "[2]", "[]", "<3>"])
+    text = f".{space} {vector}.{kind} a{count};"
+    return module(text) if draw.random() < 0.4 else module(body=text)
+
+
+def draw_names(draw):
+    names = draw.choices(["a", "a0", "a1", "a12", "p", "k", "g", "b"], k=2)
+    counts = draw.choices(["", "", "<2>", "<13>"], k=2)
+    declared = [f".reg .b32 {name}{count};" for name, count in zip(names, counts)]
+    use = draw.choice(["", "mov.b32 a1, 1;", "mov.b32 a12, 1;", "mov.b32 a, 1;", "mov.b32 a01, 1;"])
+    if draw.random() < 0.4:
+        declared[1] = f"{{ {declared[1]} {use} }}"
+        use = ""
+    if draw.random() < 0.2:
+        declared[1] = draw.choice([".local .b32 a;", ".shared .b32 a;", "a: mov.b32 g, 1;"])
+    return module(".global .b32 h;", "\n".join(declared) + "\n" + use)
+
+
+def draw_linkage(draw):
+    if draw.random() < 0.5:
+        texts = [f"{draw.choice(LINKAGES)}.{draw.choice(['global', 'global', 'const'])} "
+                 f".{draw.choice(['b32', 'b32', 'b32', 'u32', 'b64'])} f;" for _ in range(2)]
+        return module("\n".join(texts[:draw.choice([1, 2])]))
+    texts = []
+    for _ in range(draw.choice([1, 2, 2])):
+        parameters = ", ".join(
+            f".param {draw.choice(['.b32', '.b32', '.b32', '.u32', '.align 4 .b8', '.align 8 .b8'])} a{i}"
+            for i in range(draw.choice([0, 1, 1, 1, 2])))
+        parameters = parameters.replace(".b8 a0", ".b8 a0[8]").replace(".b8 a1", ".b8 a1[8]")
+        result = draw.choice(["", "", "(.param .b32 r) "])
+        texts.append(f"{draw.choice(LINKAGES[:2] + LINKAGES[3:])}.func {result}f({parameters})"
+                     f"{draw.choice([';', '{ ret; }'])}")
+    return module("\n".join(texts))
+
+
+def draw_parameters(draw):
+    parameters = [f".{draw.choice(['param', 'param', 'param', 'reg', 'shared'])} "
+                  f"{draw.choice(['', '', '', '.v2 '])}.{draw.choice(TYPES)} "
+                  f"{draw.choice(['', '', '.ptr .global .align 4 ', '.ptr .shared .align 8 '])}"
+                  f"{draw.choice(['x', 'y'])}{draw.choice(['', '', '[4]'])}" for _ in range(2)]
+    return module(parameters=", ".join(parameters))
+
+
+def draw_call(draw):
+    formal, actual = (draw.choice(TYPES[:-1]) for _ in range(2))
+    if draw.random() < 0.5:
+        actual = formal
+    dims = draw.choices(["", "", "[4]", "[8]"], k=2)
+    if draw.random() < 0.6:
+        dims[1] = dims[0]
+    aligned = draw.choices(["", ".align 4 ", ".align 8 "], k=2)
+    if draw.random() < 0.6:
+        aligned[1] = aligned[0]
+    returns = draw.random() < 0.3
+    formals = f".param {aligned[0]}.{formal} a{dims[0]}"
+    function = f".func ({formals}) f() {{ ret; }}" if returns else f".func f({formals}) {{ ret; }}"
+    call = "call (x), f;" if returns else "call f, (x);"
+    return module(function, f".param {aligned[1]}.{actual} x{dims[1]};\n{call}")
+
+
+def draw_address(draw):
+    variables = ".global .b32 g[4];\n.const .b32 c[4];"
+    body = [".shared .b32 s[4];", ".local .b32 l[4];", ".param .b32 q;", ".reg .b32 r;",
+            ".reg .b64 rd;", ".reg .f32 f;", ".reg .f64 fd;", ".reg .b16 h;"]
+    space = draw.choice([""] + ["." + space for space in SPACES])
+    at = draw.choice(["g", "c", "s", "l", "q", "p", "r", "rd", "fd", "g+4", "rd+8"])
+    body.append(draw.choice([
+        f"ld{space}.u32 r, [{at}];", f"st{space}.u32 [{at}], r;",
+        f"atom{space}.add.u32 r, [{at}], r;" if space in ("", ".global", ".shared") else "",
+        f"ld{space}.f32 f, [{at}];", f"red{space}.add.u32 [{at}], r;"
+        if space in ("", ".global", ".shared") else "",
+        f"cp.async.ca.shared.global [{at}], [rd], 4;", f"cp.async.ca.shared.global [s], [{at}], 4;",
+        f"prefetch.global.L1 [{at}];"]))
+    return module(variables, "\n".join(body))
+
+
+def draw_direction(draw):
+    body = draw.choice(["ld.param.b32 x, [a];", "st.param.b32 [a], x;", "st.param.b32 [r], x;",
+                        "ld.param.b32 x, [r];"])
+    return module(f".func (.param .b32 r) f(.param .b32 a) {{ .reg .b32 x; {body} ret; }}",
+                  draw.choice(["", ".reg .b64 y; st.param.u64 [p], y;"]))
+
+
+def draw_types(draw):
+    """Registers and numbers of other types than the instruction's, but of its width."""
+    kind = draw.choice([kind for kind in TYPES if width(kind) >= 16])
+    fits = [other for other in TYPES if width(other) == width(kind)]
+    registers = [draw.choice(fits) for _ in range(3)]
+    body = [f".reg .{other} {name};" for other, name in zip(registers, "xyz")]
+    body += [".reg .pred q;", ".reg .b64 at;", ".reg .b32 amount;", ".reg .f32 amountf;"]
+    z = draw.choice(["z", "z", "z"] + NUMBERS)
+    bits = kind if kind in BITS else f"b{width(kind)}"
+    signs = kind in INTEGERS and width(kind) >= 16
+    body.append(draw.choice([
+        f"mov.{kind} x, {z};",
+        f"ld.global.{kind} x, [at];",
+        f"st.global.{kind} [at], {z};",
+        f"selp.{kind} x, y, {z}, q;" if kind != "f16" else "",
+        f"and.{bits} x, y, {z};",
+        f"shl.{bits} x, y, {draw.choice(['amount', 'amountf', '3'])};",
+        f"add.{kind} x, y, {z};" if signs else "",
+        f"setp.eq.{kind} q, x, {z};" if kind in FLOATS or signs else "",
+        f"add.{kind} x, y, {z};" if kind in FLOATS else "",
+        f"fma.rn.{kind} x, y, y, {z};" if kind in FLOATS else "",
+        f"mul.lo.{kind} x, y, {z};" if signs else "",
+        f"cvt.rn.{kind}.s32 x, amount;" if kind in FLOATS else "",
+        f"cvt.rzi.s32.{kind} amount, y;" if kind in FLOATS else ""]))
+    return module(body="\n".join(body))
+
+
+FAMILIES = [draw_initial_value, draw_variable, draw_names, draw_linkage, draw_parameters, draw_call,
+            draw_address, draw_direction, draw_types]
+
+
+def compare(ptxas, coppice, folder, number, text):
+    """What differs, or nothing."""
+    path = pathlib.Path(folder, f"{number}.ptx")
+    path.write_text(text)
+    theirs = subprocess.run([ptxas, "-arch=sm_80", path, "-o", "/dev/null"], capture_output=True,
+                            text=True, check=False)
+    ours = subprocess.run([coppice, "ptx", "check", path], capture_output=True, text=True,
+                          check=False)
+    said = (ours.stdout + ours.stderr).strip()
+    path.unlink()
+    if theirs.returncode < 0:
+        return None  # ptxas itself has crashed.
+    taken = theirs.returncode == 0
+    if ours.returncode not in (0, 1, 2):
+        return f"exit code {ours.returncode}: {said}\n{text}"
+    if ours.returncode == 1 or taken == (ours.returncode == 0):
+        return None
+    if taken and any(known in said for known in TOLERATED):
+        return None
+    reason = said.splitlines()[-1] if taken else (theirs.stdout + theirs.stderr or str(theirs.returncode)).splitlines()[0]
+    return f"{'refused' if taken else 'taken'} here alone: {reason}\n{text}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("coppice", metavar="COPPICE", help="the command")
+    parser.add_argument("--texts", type=int, default=450)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(31))
+    options = parser.parse_args()
+    ptxas = shutil.which("ptxas", path=None) or shutil.which("ptxas", path="/usr/local/cuda/bin")
+    if ptxas is None:
+        print("skipped, because there is no ptxas")
+        return 77
+    print(f"seed {options.seed}; repeat with --seed {options.seed}")
+    draw = random.Random(options.seed)
+    texts = [family(draw) for _, family in zip(range(options.texts), itertools.cycle(FAMILIES))]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = [difference for difference in pool.map(
+            lambda item: compare(ptxas, options.coppice, folder, *item), enumerate(texts))
+            if difference is not None]
+    for difference in found:
+        print(difference)
+    print(f"{len(texts)} texts, {len(found)} differ")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
