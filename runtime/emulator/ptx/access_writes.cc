@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/emulator/ptx/accesses.h"
@@ -27,6 +29,19 @@ void ForEachGranule(const Change& change, int shift, size_t first, const Visit& 
           change.before == nullptr ||
               !std::equal(change.before + at, change.before + at + granule, change.after + at));
   }
+}
+
+// Whether a write of a float changes no more than its last bits.
+template <typename Change>
+bool AreReplicas(const Change& change) {
+  constexpr int32_t kLastBits = 4;  // Units in the last place.
+  float before;
+  float after;
+  if (change.before == nullptr || change.access.bytes != sizeof(before)) return false;
+  std::memcpy(&before, change.before, sizeof(before));
+  std::memcpy(&after, change.after, sizeof(after));
+  if (!std::isnormal(before) || std::signbit(before) != std::signbit(after)) return false;
+  return std::abs(std::bit_cast<int32_t>(before) - std::bit_cast<int32_t>(after)) <= kLastBits;
 }
 
 }  // namespace
@@ -63,7 +78,7 @@ void Accesses::CheckGlobalChange(Actor& actor, const Change& change) {
   ForEachGranule(change, shift_, first, [&](size_t i, bool changes) {
     if (!changes) return;
     if (page.writers != nullptr && !IsBefore(actor, page.writers[i])) {
-      ReportRace(actor, change.access, Clash::kWritesWritten, page.writers[i]);
+      ReportRace(actor, change.access, Clash::kWritesWritten, page.writers[i], AreReplicas(change));
     } else if (page.readers != nullptr && !IsBefore(actor, page.readers[i])) {
       ReportRace(actor, change.access, Clash::kWritesRead, page.readers[i]);
     }
@@ -93,7 +108,8 @@ void Accesses::CheckSharedChange(Actor& actor, const Change& change) {
     const Stamp writer = shadow.writers[i];
     const Stamp reader = shadow.readers[i];
     if (!IsBefore(actor, writer)) {
-      ReportRace(actor, change.access, Clash::kWritesWritten, InBlock(actor, writer));
+      ReportRace(actor, change.access, Clash::kWritesWritten, InBlock(actor, writer),
+                 AreReplicas(change));
     } else if (!IsBefore(actor, reader)) {
       ReportRace(actor, change.access, Clash::kWritesRead, InBlock(actor, reader));
     }
