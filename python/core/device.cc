@@ -284,6 +284,15 @@ void BindFindings(nb::class_<Device>& device) {
       .def("_reset", &Device::Reset);  // coppice.reset_device closes the sessions before.
 }
 
+constexpr const char* kOpens =
+    "Opens \"cuda\", \"emulator\", or \"auto\": CUDA if it has a device, else the emulator.\n"
+    "\n"
+    "The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:\n"
+    "90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs\n"
+    "work, and whether reads of unwritten bytes, and races that change no bit of what a\n"
+    "kernel writes, are findings. Raises Unavailable without such a device,\n"
+    "FailedPrecondition if the process has an emulator.";
+
 }  // namespace
 
 void BindDevices(nb::module_& module) {
@@ -295,8 +304,7 @@ void BindDevices(nb::module_& module) {
       .def(
           "__init__",
           [](Device* self, const std::string& kind, int ordinal, int compute_capability,
-             int64_t memory_bytes, uint64_t seed, bool uninitialized_read,
-             bool harmless_races) {
+             int64_t memory_bytes, uint64_t seed, bool uninitialized_read, bool harmless_races) {
             new (self) Device({.struct_size = sizeof(coppice_device_options),
                                .kind = KindNamed(kind),
                                .ordinal = ordinal,
@@ -311,14 +319,7 @@ void BindDevices(nb::module_& module) {
           },
           nb::arg("kind") = "auto", nb::arg("ordinal") = 0, nb::kw_only(),
           nb::arg("compute_capability") = 0, nb::arg("memory_bytes") = 0, nb::arg("seed") = 0,
-          nb::arg("uninitialized_read") = false, nb::arg("harmless_races") = false,
-          "Opens \"cuda\", \"emulator\", or \"auto\": CUDA if it has a device, else the emulator.\n"
-          "\n"
-          "The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:\n"
-          "90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs\n"
-          "work, and whether reads of unwritten bytes, and races that change no bit of what a\n"
-          "kernel writes, are findings. Raises Unavailable without such a device,\n"
-          "FailedPrecondition if the process has an emulator.")
+          nb::arg("uninitialized_read") = false, nb::arg("harmless_races") = false, kOpens)
       .def_prop_ro(
           "kind", [](const Device& self) { return self.is_emulator() ? "emulator" : "cuda"; },
           "\"cuda\" or \"emulator\".")

@@ -25,6 +25,7 @@ CuResult ResultOf(ptx::Finding::Kind kind) {
       return CuResult::kLaunchTimeout;
     case ptx::Finding::Kind::kTrap:
     case ptx::Finding::Kind::kRace:
+    case ptx::Finding::Kind::kReplicas:
     case ptx::Finding::Kind::kUninitialized:
       return CuResult::kLaunchFailed;
   }

@@ -35,7 +35,7 @@ class Processor {
     // Of compiled kernels.
     bool races = false;           // Looks for races inside them ...
     bool harmless_races = false;  // ... even for those that change nothing.
-    bool uninitialized = false;  // Looks for reads of what nobody wrote.
+    bool uninitialized = false;   // Looks for reads of what nobody wrote.
   };
 
   class ShownMemory;

@@ -237,16 +237,19 @@ TEST(ChecksTest, ThreadsThatWriteOnePlaceRaceUnlessTheyAgree) {
   EXPECT_THAT(agree.Run("K", {.grid = {4, 1, 1}, .block = {64, 1, 1}}, other).findings, IsEmpty());
 }
 
-TEST(ChecksTest, CopiesOfAValueThatDifferInTheLastBitAreCalledThat) {
-  const auto message = [](const std::string& other) {
+TEST(ChecksTest, CopiesOfAValueMayDifferInTheLastBit) {
+  const auto found = [](const std::string& other) {
     Launcher launcher(ElementKernel("  setp.lt.u32 %p1, %r1, 32;\n  selp.b32 %r5, 0f3F800001, " +
                                     other + ", %p1;\n  st.shared.b32 [%r3], %r5;\n"));
     const Outcome outcome = launcher.Run("K", {.block = {64, 1, 1}}, uint64_t{0});
-    return outcome.findings.size() == 1 ? outcome.findings[0].message : "";
+    EXPECT_THAT(outcome.findings, SizeIs(1));
+    return outcome.findings.at(0);
   };
-  EXPECT_THAT(message("0f3F800000"), HasSubstr("enable_fp_fusion=False"));
-  EXPECT_THAT(message("0f3F800011"), HasSubstr("nothing orders the two"));
-  EXPECT_THAT(message("0f3F800011"), ::testing::Not(HasSubstr("fusion")));
+  EXPECT_EQ(found("0f3F800011").kind, Finding::Kind::kRace);
+  EXPECT_EQ(found("0fBF800000").kind, Finding::Kind::kRace);
+  EXPECT_EQ(found("0f3F800000").kind, Finding::Kind::kReplicas);
+  EXPECT_THAT(found("0f3F800000").Describe(), HasSubstr("replicas differ: kernel K"));
+  EXPECT_THAT(found("0f3F800000").message, HasSubstr("enable_fp_fusion=False"));
 }
 
 // Compilers let lanes compute one value each, which round differently, and store them all.

@@ -44,9 +44,9 @@ def draw_initial_value(draw):
     numbers = [draw.choice(NUMBERS) if draw.random() < 0.3 else draw.choice(
         ["1.5", "0f3F800000"] if kind in FLOATS else ["1", "-1"]) for _ in range(4)]
     a, b, c, d = numbers
-    values = draw.choice([a, f"{{{a}, {b}}}", f"{{{{{a}, {b}}}, {{{c}, {d}}}}}", f"{{{{{a}}}, {{{b}}}}}",
-                          f"{{{a}, {b}, {c}}}", "{}", f"{{{{{a}, {b}, {c}}}}}", "g", "{g, g+8}",
-                          "generic(g)"])
+    values = draw.choice([a, f"{{{a}, {b}}}", f"{{{a}, {b}, {c}}}",
+                          f"{{{{{a}, {b}}}, {{{c}, {d}}}}}", f"{{{{{a}}}, {{{b}}}}}",
+                          f"{{{{{a}, {b}, {c}}}}}", "{}", "g", "{g, g+8}", "generic(g)"])
     space = draw.choice(["global", "global", "const", "shared"])
     return module(f".global .b32 g[4];\n.{space} .{kind} f{dims} = {values};")
 
@@ -78,10 +78,10 @@ def draw_linkage(draw):
                  f".{draw.choice(['b32', 'b32', 'b32', 'u32', 'b64'])} f;" for _ in range(2)]
         return module("\n".join(texts[:draw.choice([1, 2])]))
     texts = []
+    kinds = [".b32", ".b32", ".b32", ".u32", ".align 4 .b8", ".align 8 .b8"]
     for _ in range(draw.choice([1, 2, 2])):
-        parameters = ", ".join(
-            f".param {draw.choice(['.b32', '.b32', '.b32', '.u32', '.align 4 .b8', '.align 8 .b8'])} a{i}"
-            for i in range(draw.choice([0, 1, 1, 1, 2])))
+        parameters = ", ".join(f".param {draw.choice(kinds)} a{i}"
+                               for i in range(draw.choice([0, 1, 1, 1, 2])))
         parameters = parameters.replace(".b8 a0", ".b8 a0[8]").replace(".b8 a1", ".b8 a1[8]")
         result = draw.choice(["", "", "(.param .b32 r) "])
         texts.append(f"{draw.choice(LINKAGES[:2] + LINKAGES[3:])}.func {result}f({parameters})"
@@ -187,8 +187,8 @@ def compare(ptxas, coppice, folder, number, text):
         return None
     if taken and any(known in said for known in TOLERATED):
         return None
-    reason = said.splitlines()[-1] if taken else (theirs.stdout + theirs.stderr or str(theirs.returncode)).splitlines()[0]
-    return f"{'refused' if taken else 'taken'} here alone: {reason}\n{text}"
+    reason = said if taken else theirs.stdout + theirs.stderr
+    return f"{'refused' if taken else 'taken'} here alone: {reason.strip()}\n{text}"
 
 
 def main():

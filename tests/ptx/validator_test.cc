@@ -148,7 +148,8 @@ TEST(ValidatorTest, WhatACallPassesFits) {
   EXPECT_FALSE(call(".b32 a", ".b64 x").ok());
   EXPECT_FALSE(call(".align 4 .b8 a[4]", ".b32 x").ok());
   EXPECT_FALSE(call(".align 8 .b8 a[8]", ".align 4 .b8 x[8]").ok());
-  EXPECT_FALSE(call(".b16 a", ".b16 x").ok());
+  EXPECT_FALSE(call(".u16 a", ".u16 x").ok());
+  EXPECT_TRUE(call(".b16 a", ".b16 x").ok());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from coppice import devices
-from coppice.errors import Error, FailedPrecondition, InvalidArgument
+from coppice.errors import Error, FailedPrecondition, InvalidArgument, split_findings
 from coppice.triton.figures import CAPABILITY
 from coppice.triton.pretending import pretend_cuda
 from coppice.triton.scope import launching
@@ -178,7 +178,7 @@ class Testing:
         return None
 
     def tell(self, item, phase):
-        """Adds the findings to the report and to the figures. Returns them."""
+        """Adds the findings to the report and to the figures. Returns those that fail the test."""
         found = self.device.findings(self.since)
         self.since = self.device.finding_count()
         for finding in found:
@@ -186,7 +186,10 @@ class Testing:
             self.figures[kernel[1] if kernel else ELSEWHERE].findings += 1
         if found:
             item.add_report_section(phase, "coppice", "\n".join(found))
-        return found
+        fails, warns = split_findings(found)
+        for finding in warns:
+            item.warn(pytest.PytestWarning(f"coppice: {finding}"))
+        return fails
 
     def end_device(self, item):
         """Ends the device, without waiting for memory that only exceptions refer to."""

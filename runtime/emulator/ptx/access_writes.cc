@@ -31,17 +31,20 @@ void ForEachGranule(const Change& change, int shift, size_t first, const Visit& 
   }
 }
 
-// Whether a write of a float changes no more than its last bits.
+// Of two that write: whether the second, of a float, changes no more than the last bits.
 template <typename Change>
-bool AreReplicas(const Change& change) {
+Finding::Kind KindOf(const Change& change) {
   constexpr int32_t kLastBits = 4;  // Units in the last place.
   float before;
   float after;
-  if (change.before == nullptr || change.access.bytes != sizeof(before)) return false;
+  if (change.before == nullptr || change.access.bytes != sizeof(before))
+    return Finding::Kind::kRace;
   std::memcpy(&before, change.before, sizeof(before));
   std::memcpy(&after, change.after, sizeof(after));
-  if (!std::isnormal(before) || std::signbit(before) != std::signbit(after)) return false;
-  return std::abs(std::bit_cast<int32_t>(before) - std::bit_cast<int32_t>(after)) <= kLastBits;
+  if (!std::isnormal(before) || std::signbit(before) != std::signbit(after))
+    return Finding::Kind::kRace;
+  const int32_t apart = std::abs(std::bit_cast<int32_t>(before) - std::bit_cast<int32_t>(after));
+  return apart <= kLastBits ? Finding::Kind::kReplicas : Finding::Kind::kRace;
 }
 
 }  // namespace
@@ -78,7 +81,7 @@ void Accesses::CheckGlobalChange(Actor& actor, const Change& change) {
   ForEachGranule(change, shift_, first, [&](size_t i, bool changes) {
     if (!changes) return;
     if (page.writers != nullptr && !IsBefore(actor, page.writers[i])) {
-      ReportRace(actor, change.access, Clash::kWritesWritten, page.writers[i], AreReplicas(change));
+      ReportRace(actor, change.access, Clash::kWritesWritten, page.writers[i], KindOf(change));
     } else if (page.readers != nullptr && !IsBefore(actor, page.readers[i])) {
       ReportRace(actor, change.access, Clash::kWritesRead, page.readers[i]);
     }
@@ -109,7 +112,7 @@ void Accesses::CheckSharedChange(Actor& actor, const Change& change) {
     const Stamp reader = shadow.readers[i];
     if (!IsBefore(actor, writer)) {
       ReportRace(actor, change.access, Clash::kWritesWritten, InBlock(actor, writer),
-                 AreReplicas(change));
+                 KindOf(change));
     } else if (!IsBefore(actor, reader)) {
       ReportRace(actor, change.access, Clash::kWritesRead, InBlock(actor, reader));
     }

@@ -339,8 +339,8 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
 // --- findings
 
 void Accesses::ReportRace(
-    Actor& actor, const Access& access, Clash clash, Visitor other, bool replicas) {
-  if (state_.findings.WasReported(Finding::Kind::kRace, actor.instr)) return;
+    Actor& actor, const Access& access, Clash clash, Visitor other, Finding::Kind kind) {
+  if (state_.findings.WasReported(kind, actor.instr)) return;
   // Of the values that compilers hold in several warps of a block only one is stored.
   const bool doubtful = !state_.environment.checks.harmless_races &&
                         access.space == Space::kGlobal && clash != Clash::kWritesWritten &&
@@ -370,15 +370,14 @@ void Accesses::ReportRace(
       fmt::format("{} {} bytes at {:#x} of {} memory, which {} {}, and nothing orders the two",
                   writes ? "writes" : "reads", access.bytes, access.address, NameOf(access.space),
                   who, written ? "written" : "read");
-  if (replicas)
+  if (kind == Finding::Kind::kReplicas)
     message +=
-        "; they differ in the last bits alone, as copies of one value do that a compiler has "
-        "rounded "
-        "differently, which Triton's enable_fp_fusion=False avoids";
+        "; the compiler has rounded copies of one value differently, which Triton's "
+        "enable_fp_fusion=False avoids";
   if (doubtful) {
     state_.findings.ReportDoubtful(actor.where(), std::move(message));
   } else {
-    state_.findings.Report(Finding::Kind::kRace, actor.where(), std::move(message));
+    state_.findings.Report(kind, actor.where(), std::move(message));
   }
 }
 

@@ -144,9 +144,11 @@ class Accesses final : public AccessObserver {
   // Who has read, once the actor has too.
   Visitor Joined(const Actor& actor, Visitor reader) const;
   static Visitor InBlock(const Actor& actor, Stamp stamp);
-  // `replicas`: both have written one value, but for its last bits.
-  void ReportRace(
-      Actor& actor, const Access& access, Clash clash, Visitor other, bool replicas = false);
+  void ReportRace(Actor& actor,
+                  const Access& access,
+                  Clash clash,
+                  Visitor other,
+                  Finding::Kind kind = Finding::Kind::kRace);
 
   LaunchState& state_;
   bool races_;

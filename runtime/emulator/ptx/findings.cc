@@ -24,6 +24,8 @@ const char* NameOf(Finding::Kind kind) {
       return "deadlock";
     case Finding::Kind::kRace:
       return "race";
+    case Finding::Kind::kReplicas:
+      return "replicas differ";
     case Finding::Kind::kUninitialized:
       return "uninitialized memory";
   }

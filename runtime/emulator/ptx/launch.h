@@ -83,6 +83,7 @@ struct Finding {
     kIllegalInstruction,
     kDeadlock,
     kRace,
+    kReplicas,  // A race of copies of one value that differ in their last bits alone.
     kUninitialized,
   };
   Kind kind = Kind::kTrap;

@@ -142,8 +142,7 @@ class ModuleParser {
     Variable& earlier = module_.variables[known->second];
     if (!earlier.external() && !variable.external())
       return cursor_.Refuse(variable.line, fmt::format("'{}' is here twice", variable.name));
-    const bool agrees = earlier.type == variable.type && earlier.space == variable.space;
-    if (!(agrees || (earlier.external() && variable.external())) ||
+    if (earlier.type != variable.type ||
         (earlier.external() && variable.linkage == Linkage::kStatic))
       return RefuseOther(variable.line, variable.name, earlier.line);
     if (earlier.external()) earlier = std::move(variable);
@@ -208,7 +207,7 @@ class ModuleParser {
       return cursor_.Refuse(function.line, fmt::format("'{}' is here twice", function.name));
     const bool agrees = function.external || function.linkage == Linkage::kStatic ||
                         earlier.linkage == Linkage::kVisible;
-    if (!agrees || (earlier.linkage == Linkage::kExtern && !function.external) ||
+    if (!agrees || (earlier.linkage == Linkage::kExtern && function.linkage != Linkage::kExtern) ||
         function.entry != earlier.entry || !AreSame(function.type, earlier.type))
       return RefuseOther(function.line, function.name, earlier.line);
     if (!function.external) earlier = std::move(function);

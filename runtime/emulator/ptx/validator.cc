@@ -20,7 +20,7 @@ namespace coppice::ptx {
 namespace {
 
 constexpr int64_t kVectorBytesMax = 16;
-constexpr int64_t kPassedBytesMin = 4;  // Of a parameter that is no array.
+constexpr int64_t kPassedBytesMin = 4;  // Of an integer.
 
 enum class TypeClass : uint8_t { kPredicate, kBits, kInteger, kFloat, kHalf };
 
@@ -54,6 +54,16 @@ bool Agree(Type a, Type b) {
   const TypeClass other = ClassOf(b);
   if (one == TypeClass::kPredicate || other == TypeClass::kPredicate) return one == other;
   return one == other || one == TypeClass::kBits || other == TypeClass::kBits;
+}
+
+// As the argument of a call.
+bool CanPass(const Variable& actual, const Variable& formal) {
+  const bool bits =
+      ClassOf(actual.type) == TypeClass::kBits || ClassOf(formal.type) == TypeClass::kBits;
+  const bool types =
+      formal.dims.empty() ? Agree(actual.type, formal.type) : bits || actual.type == formal.type;
+  return types && actual.bytes() == formal.bytes() && actual.dims.empty() == formal.dims.empty() &&
+         actual.aligned_to() == formal.aligned_to();
 }
 
 // The parts of an opcode: "ld", "global", "v4", "f32".
@@ -125,6 +135,8 @@ absl::Status ValidateVariable(const Variable& variable) {
   };
   if (variable.type == Type::kPred && variable.space != Space::kReg)
     return refuse("is a predicate outside a register");
+  if (variable.type == Type::kPred && variable.vector > 1)
+    return refuse("is a vector of predicates");
   if (SizeOf(variable.type) * variable.vector > kVectorBytesMax)
     return refuse("is a vector of more than 128 bits");
   const bool open = !variable.dims.empty() && variable.dims.front() == 0;
@@ -321,13 +333,11 @@ class FunctionValidator {
         const Variable& formal = (*formals[i])[k];
         const Variable* const actual = Find((*lists[i])[k].name);
         if (formal.space == Space::kParam && formal.dims.empty() &&
-            formal.bytes() < kPassedBytesMin)
+            ClassOf(formal.type) == TypeClass::kInteger && formal.bytes() < kPassedBytesMin)
           return Refuse(instruction.line, "'{}' of {} is too narrow to be passed", formal.name,
                         callee->name);
         if (actual == nullptr || actual->space != formal.space) continue;
-        if (!Agree(actual->type, formal.type) || actual->bytes() != formal.bytes() ||
-            actual->dims.empty() != formal.dims.empty() ||
-            actual->aligned_to() != formal.aligned_to())
+        if (!CanPass(*actual, formal))
           return Refuse(instruction.line, "'{}' does not fit '{}' of {}", (*lists[i])[k].name,
                         formal.name, callee->name);
       }
