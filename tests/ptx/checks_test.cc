@@ -245,7 +245,7 @@ TEST(ChecksTest, CopiesOfAValueMayDifferInTheLastBit) {
     EXPECT_THAT(outcome.findings, SizeIs(1));
     return outcome.findings.at(0);
   };
-  EXPECT_EQ(found("0f3F800011").kind, Finding::Kind::kRace);
+  EXPECT_EQ(found("0f3F801000").kind, Finding::Kind::kRace);
   EXPECT_EQ(found("0fBF800000").kind, Finding::Kind::kRace);
   EXPECT_EQ(found("0f3F800000").kind, Finding::Kind::kReplicas);
   EXPECT_THAT(found("0f3F800000").Describe(), HasSubstr("replicas differ: kernel K"));

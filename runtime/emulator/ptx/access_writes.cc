@@ -34,7 +34,7 @@ void ForEachGranule(const Change& change, int shift, size_t first, const Visit& 
 // Of two that write: whether the second, of a float, changes no more than the last bits.
 template <typename Change>
 Finding::Kind KindOf(const Change& change) {
-  constexpr int32_t kLastBits = 4;  // Units in the last place.
+  constexpr int32_t kLastBits = 1 << 10;  // Units in the last place: sums cancel.
   float before;
   float after;
   if (change.before == nullptr || change.access.bytes != sizeof(before))
