@@ -378,7 +378,7 @@ class BackendToldTest(unittest.TestCase):
 
     def test_indices_are_checked_if_inductor_is_told_to_and_may_not_leave_their_tensor(self):
         for word, pattern in (("checked", "710.*index out of bounds"),
-                              ("plain", r"700.*16 behind the end of argument \d+ \(.*\), 12 ")):
+                              ("plain", r"700.*16 past the end of argument \d+ \(.*\), 12 ")):
             shown = self.printed_by(OUTSIDE, word)
             self.assertRegex(shown, rf"(?s)\[2.0, 3.0\].*{pattern}")
             self.assertNotIn("Traceback", shown)

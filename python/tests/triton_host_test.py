@@ -410,7 +410,7 @@ class ScopeTest(unittest.TestCase):
 
 
 def launch_beyond():
-    """Reads behind the end of x, which is in the middle of the host's memory."""
+    """Reads past the end of x, which is in the middle of the host's memory."""
     x, y = torch.zeros(1 << 12), torch.zeros(1 << 13)
     with coppice.triton.launching(device):
         try:

@@ -215,7 +215,7 @@ class WrapTest(unittest.TestCase):
 
 
 def launch_beyond():
-    """Reads far behind the end of x."""
+    """Reads far past the end of x."""
     x, y = device.empty([64], "f32"), device.empty([64], "f32")
     with coppice.triton.launching(device):
         beyond_kernel[(1,)](x, y, 64, BLOCK=1 << 14)

@@ -166,8 +166,8 @@ INSTANTIATE_TEST_SUITE_P(
     KernelBoundsTest,
     testing::Combine(
         testing::Values(
-            Escape{"st.global.f32 [%rd5+512], %f3;", "behind the end of argument 1 (y), 512 bytes"},
-            Escape{"st.global.f32 [%rd5+65536], %f3;", "behind the end of argument 1 (y)"},
+            Escape{"st.global.f32 [%rd5+512], %f3;", "past the end of argument 1 (y), 512 bytes"},
+            Escape{"st.global.f32 [%rd5+65536], %f3;", "past the end of argument 1 (y)"},
             Escape{"st.global.f32 [%rd5+-512], %f3;", "before argument 1 (y), 512 bytes"},
             Escape{"ld.global.f32 %f1, [%rd5+512];", "reads 4 bytes"},
             Escape{"st.global.f32 [%rd4], %f3;", "inside of argument 0 (x)"}),

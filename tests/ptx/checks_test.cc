@@ -47,7 +47,7 @@ TEST(ChecksTest, AnAccessBehindTheEndNamesItsThreadAndLine) {
   EXPECT_EQ(outcome.fault->thread[0], 40u);
   EXPECT_EQ(outcome.fault->line, 10);
   EXPECT_THAT(outcome.fault->message, HasSubstr("reads 4 bytes"));
-  EXPECT_THAT(outcome.fault->message, HasSubstr("0 behind the end of the 160 bytes"));
+  EXPECT_THAT(outcome.fault->message, HasSubstr("0 past the end of the 160 bytes"));
 }
 
 TEST(ChecksTest, AWideAccessAcrossTheEndIsOne) {

@@ -54,7 +54,7 @@ TEST_F(AccessBoundsTest, ByteBehindIsAFaultThatNamesKernelLineAndArgument) {
   ExpectEnd("writes 8 bytes at");
   EXPECT_THAT(machine_.emulator->fault(), HasSubstr("WriteThreads"));
   EXPECT_THAT(machine_.emulator->fault(),
-              HasSubstr("0 behind the end of argument 0 (target), 32 bytes at"));
+              HasSubstr("0 past the end of argument 0 (target), 32 bytes at"));
   EXPECT_EQ(*PointerAt<int64_t>(At(6)), 5) << "what lies there is as it was";
 }
 
@@ -155,7 +155,7 @@ TEST_P(BoundedGraphTest, NodesKeepTheirBoundsForEveryLaunch) {
     EXPECT_CU(kSuccess, machine_.cu.GraphLaunch(right, machine_.stream));
   ExpectEnd("");
   EXPECT_CU(kSuccess, machine_.cu.GraphLaunch(wrong, machine_.stream));
-  ExpectEnd("0 behind the end of argument 0 (target), 32 bytes at");
+  ExpectEnd("0 past the end of argument 0 (target), 32 bytes at");
 }
 
 INSTANTIATE_TEST_SUITE_P(CapturedOrBuilt, BoundedGraphTest, testing::Bool());

@@ -480,7 +480,7 @@ TEST(PtxRunTest, FindsWhatTheReadmeSays) {
   EXPECT_EQ(outcome.code, kExitDevice);
   EXPECT_THAT(outcome.out, StartsWith("illegal address: kernel RowSoftmax, block (63, 0, 0), "));
   EXPECT_THAT(outcome.out, HasSubstr("PTX line 91: reads 4 bytes at 0x"));
-  EXPECT_THAT(outcome.out, HasSubstr("behind the end of the 256000 bytes at 0x"));
+  EXPECT_THAT(outcome.out, HasSubstr("past the end of the 256000 bytes at 0x"));
 }
 
 // --- run: what is refused

@@ -92,7 +92,7 @@ struct Finding {
   std::array<unsigned, 3> thread = {};
   int line = 0;         // Of the PTX.
   std::string source;   // "file.py:12", if the PTX says so.
-  std::string message;  // What happened: "reads 4 bytes at 0x..., 8 behind the end of ..."
+  std::string message;  // What happened: "reads 4 bytes at 0x..., 8 past the end of ..."
 
   std::string Describe() const;  // All of it, in one line.
 };

@@ -195,7 +195,7 @@ std::string Memory::Nearest(const Access& access) const {
       fmt::format("{} bytes at {:#x}", nearest->end - nearest->begin, nearest->begin);
   if (before && access.address >= nearest->end &&
       (behind == ranges_.end() || access.address - nearest->end <= behind->begin - end))
-    return fmt::format("{} behind the end of the {}", access.address - nearest->end, what);
+    return fmt::format("{} past the end of the {}", access.address - nearest->end, what);
   if (before && access.address < nearest->end) return fmt::format("across the end of the {}", what);
   return fmt::format("{} before the {} bytes at {:#x}", behind->begin - access.address,
                      behind->end - behind->begin, behind->begin);
@@ -216,7 +216,7 @@ std::string Memory::NearestArgument(const Access& access) const {
       nearest.argument < 0 ? nearest.name
                            : fmt::format("argument {} ({})", nearest.argument, nearest.name),
       to - from, from);
-  if (begin >= to) return fmt::format("{} behind the end of {}", begin - to, what);
+  if (begin >= to) return fmt::format("{} past the end of {}", begin - to, what);
   if (end <= from) return fmt::format("{} before {}", from - begin, what);
   if (begin < from || end > to) return fmt::format("across the bounds of {}", what);
   return fmt::format("inside of {}, which {}", what,

@@ -194,8 +194,9 @@ class FunctionValidator {
     return found == variables_.end() ? nullptr : found->second;
   }
 
-  absl::Status Check(const Instruction& instruction) const {
-    const Opcode opcode(instruction.opcode);
+  absl::Status Check(const Instruction& instruction) {
+    const Opcode& opcode =
+        opcodes_.try_emplace(instruction.opcode, instruction.opcode).first->second;
     if (opcode.name == "call") return CheckCall(instruction);
     if (IsOneOf(opcode.name, kAccesses)) {
       COPPICE_RETURN_IF_ERROR(CheckAddresses(instruction, opcode));
@@ -349,6 +350,7 @@ class FunctionValidator {
   const std::unordered_map<std::string_view, const Function*>& functions_;
   const Function& function_;
   DeclaredNames<const Variable*> names_;
+  std::unordered_map<std::string_view, Opcode> opcodes_;  // A function has few, again and again.
 };
 
 absl::Status ValidateModuleVariable(const Variable& variable) {
