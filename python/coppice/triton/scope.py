@@ -11,6 +11,7 @@ import triton
 from triton._utils import type_canonicalisation_dict
 from triton.runtime import _allocation
 
+from coppice import devices
 from coppice.errors import InvalidArgument
 from coppice.export.kernels import up_to_ptx
 from coppice.triton.descriptors import taking_tensors
@@ -32,9 +33,10 @@ def close_scopes():
 
 
 @contextlib.contextmanager
-def launching(device, stream=0, *, capability=CAPABILITY, loaded=None, make_driver=None,
+def launching(device=None, stream=0, *, capability=CAPABILITY, loaded=None, make_driver=None,
               autotune="first"):
-    """Inside the scope, Triton launches on an emulator and on `stream` (0: the device's own).
+    """Inside the scope, Triton launches on an emulator (None: coppice.device("emulator")) and on
+    `stream` (0: the device's own).
 
     A kernel takes coppice.Tensor, which stays on the device, and tensors of PyTorch on the CPU.
     A tensor on the CPU has a copy on the device during a launch, which all views of the same memory
@@ -54,6 +56,7 @@ def launching(device, stream=0, *, capability=CAPABILITY, loaded=None, make_driv
                               f"{', '.join(map(str, SHARED_BYTES_MAX))}")
     if autotune not in WAYS:
         raise InvalidArgument(f"launching: autotune {autotune!r} is none of {', '.join(WAYS)}")
+    device = devices.device("emulator") if device is None else device
     with _lock, contextlib.ExitStack() as stack:
         _open.append(stack)
         stack.callback(_open.remove, stack)
