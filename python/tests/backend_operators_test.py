@@ -110,11 +110,12 @@ class OperatorErrorTest(unittest.TestCase):
 
     def test_a_race_is_raised_by_each_call_that_has_it_and_by_no_other(self):
         fn, innocent = compiled(scattered), compiled(bump)
-        same, own = torch.zeros(64, dtype=torch.int64), torch.arange(4)
+        # Of several blocks; what a warp stores one after the other does not race.
+        same, own = torch.zeros(4096, dtype=torch.int64), torch.arange(4)
         cache, other = torch.zeros(2), torch.zeros(3, 4)
         for turn in range(1, 13):
             with self.assertRaisesRegex(coppice.Error, "race"):
-                fn(torch.arange(64.0), same, cache)
+                fn(torch.arange(4096.0), same, cache)
             torch.testing.assert_close(innocent(other), torch.full((3, 4), 2.0 * turn))
             torch.testing.assert_close(cache, torch.full((2,), turn - 1.0))
             torch.testing.assert_close(fn(torch.arange(4.0), own, cache), torch.arange(4.0))

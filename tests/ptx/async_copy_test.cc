@@ -48,7 +48,7 @@ void ExpectNoFinding(const Outcome& outcome) {
 
 // Thread t copies element t, and reads that of its neighbour; shared memory holds 7 before.
 constexpr char kExchange[] = R"(.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .visible .entry K(.param .u64 in, .param .u64 out) {
   .reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>; .shared .align 16 .b32 s[64];
@@ -157,7 +157,7 @@ TEST(AsyncCopyTest, CopiesOfTheSameBitsToOnePlaceDoNotRace) {
 
 TEST(AsyncCopyTest, GroupsLandInTheirOrder) {
   constexpr char kGroups[] = R"(.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .visible .entry K(.param .u64 in, .param .u64 out) {
   .reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>; .shared .align 16 .b32 s[4];
@@ -192,7 +192,7 @@ TEST(AsyncCopyTest, GroupsLandInTheirOrder) {
 
 TEST(AsyncCopyTest, WhatIsNotReadIsZero) {
   constexpr char kSizes[] = R"(.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .visible .entry K(.param .u64 in, .param .u64 out) {
   .reg .pred %p<4>; .reg .b32 %r<16>; .reg .b64 %rd<8>; .shared .align 16 .b8 s[64];
@@ -240,7 +240,7 @@ TEST(AsyncCopyTest, ASourceThatIsNotThereIsFoundWhereTheCopyBegins) {
 // C (32 x 8) = A (32 x 16 tiles) B, f16 to f32; B is stored by columns. Each of two warps has 16
 // rows of C; all threads copy tiles, two stages of A (1,024 bytes) and B (256).
 constexpr char kProduct[] = R"(.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .visible .entry K(.param .u64 a, .param .u64 b, .param .u64 c, .param .u32 tiles) {
   .reg .pred %p<8>; .reg .b32 %r<40>; .reg .f32 %f<8>; .reg .b64 %rd<16>;
@@ -396,7 +396,7 @@ TEST(AsyncPipelineTest, ARowBehindTheTileIsFoundAtItsLine) {
 // --- a warp that copies for another, by mbarriers
 
 constexpr char kBox[] = R"(.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .visible .entry K(.param .u64 in, .param .u64 out, .param .u32 rounds) {
   .reg .pred %p<8>; .reg .b32 %r<20>; .reg .b64 %rd<16>;

@@ -21,7 +21,7 @@ using ::testing::Each;
 constexpr uint64_t kSeedsOfTurns = 12;
 
 std::string WithTarget(const std::string& body) {
-  return ".version 8.0\n.target sm_80\n.address_size 64\n" + body;
+  return ".version 8.0\n.target sm_90\n.address_size 64\n" + body;
 }
 
 void ExpectNothingFound(const Outcome& outcome) {

@@ -23,7 +23,7 @@ using ::testing::SizeIs;
 constexpr uint64_t kSeedsOfChecks = 20;
 
 std::string WithVersion(const std::string& body) {
-  return ".version 8.0\n.target sm_80\n.address_size 64\n" + body;
+  return ".version 8.0\n.target sm_90\n.address_size 64\n" + body;
 }
 
 // Address of element tid.x of `out` in %rd3; line 10 is the first of `body`.

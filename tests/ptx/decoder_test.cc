@@ -52,7 +52,7 @@ class Names final : public Scope {
 // A function that is decoded: the last of a module.
 struct Decoded {
   explicit Decoded(std::string_view text, const Names& names = {}) {
-    auto parsed = Parse(fmt::format(".version 9.0\n.target sm_80\n{}", text));
+    auto parsed = Parse(fmt::format(".version 9.0\n.target sm_90\n{}", text));
     EXPECT_OK(parsed);
     if (!parsed.ok()) return;
     module = *std::move(parsed);

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::string WithHeader(std::string body) {
-  return ".version 8.0\n.target sm_80\n.address_size 64\n" + std::move(body);
+  return ".version 8.0\n.target sm_90\n.address_size 64\n" + std::move(body);
 }
 
 void ExpectClean(const Outcome& outcome) {

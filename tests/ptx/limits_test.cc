@@ -18,7 +18,7 @@ using testing::HasSubstr;
 TEST(LimitsTest, CallsThatTakeAllRegistersOfTheHostEndTheLaunch) {
   Launcher launcher(R"(
 .version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .func f() { .reg .b64 %r<20000>; call.uni f; ret; }
 .entry k() { call.uni f; ret; }
@@ -31,7 +31,7 @@ TEST(LimitsTest, CallsThatTakeAllRegistersOfTheHostEndTheLaunch) {
 
 TEST(LimitsTest, CallsOfManyFunctionsRun) {
   constexpr int kFunctions = 20000;
-  std::string text = ".version 8.0\n.target sm_80\n.address_size 64\n.func f0() { ret; }\n";
+  std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n.func f0() { ret; }\n";
   for (int i = 1; i < kFunctions; ++i)
     text +=
         ".func f" + std::to_string(i) + "() { call.uni f" + std::to_string(i - 1) + "; ret; }\n";
@@ -45,7 +45,7 @@ TEST(LimitsTest, CallsOfManyFunctionsRun) {
 TEST(LimitsTest, BarriersOfMoreThreadsThanABlockMayHaveAreIllegal) {
   Launcher launcher(R"(
 .version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .entry k(.param .u32 count) {
   .reg .b32 %r<2>;
@@ -65,7 +65,7 @@ TEST(LimitsTest, BarriersOfMoreThreadsThanABlockMayHaveAreIllegal) {
 TEST(LimitsTest, WhatIsPrintedIsNoWiderThanAPageOfText) {
   Launcher launcher(R"(
 .version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .extern .func (.param .b32 status) vprintf(.param .b64 format, .param .b64 arguments);
 .global .align 1 .b8 format[14] = {37, 50, 48, 48, 48, 48, 48, 48, 48, 48, 48, 100, 33, 0};

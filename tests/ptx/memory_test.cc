@@ -26,7 +26,7 @@ std::vector<uint8_t> Pattern(size_t bytes) {
 }
 
 std::string Module(const std::string& declarations, const std::string& body) {
-  return ".version 8.3\n.target sm_80\n.address_size 64\n" + declarations + R"(
+  return ".version 8.3\n.target sm_90\n.address_size 64\n" + declarations + R"(
 .visible .entry K(.param .u64 in, .param .u64 out) {
   .reg .pred %p<4>; .reg .b16 %h<10>; .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .b128 %q<2>;
   .local .align 16 .b8 depot[64];
@@ -258,7 +258,7 @@ TEST(MemoryTest, AddressesOfLocalMemoryFitInto32Bits) {
 
 TEST(MemoryTest, ParametersOfEveryWidthAreRead) {
   Launcher launcher(R"(.version 8.0
-.target sm_80
+.target sm_90
 .address_size 64
 .visible .entry K(.param .u8 a, .param .s16 b, .param .align 8 .b8 c[16], .param .u64 out) {
   .reg .b16 %h<4>; .reg .b32 %r<8>; .reg .b64 %rd<8>;

@@ -106,7 +106,7 @@ OneForm::OneForm(std::string_view opcode,
   static const EmptyScope scope;
   const std::string operands = text.empty() ? OperandTexts(letters, immediate) : std::string(text);
   absl::StatusOr<Module> module =
-      Parse(fmt::format(".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k() "
+      Parse(fmt::format(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() "
                         "{{\n{}\n{} {};\nret;\n}}\n",
                         kRegisters, opcode, operands));
   if (!module.ok()) {

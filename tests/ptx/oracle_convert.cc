@@ -99,7 +99,7 @@ Oracle FloatsToFloats(const Opcode& opcode, FloatType to, FloatType from) {
       const uint64_t bits = one.Of(in[0]);
       return {bits == kFormatTF32.nan() ? kFormatF32.nan() : bits << 13};
     }};
-  if (opcode.type() == "bf16")  // Its bits above zeros, also of a NaN.
+  if (opcode.type() == "bf16" && to_bits == 32)  // Its bits above zeros, also of a NaN.
     return {.of = [](const Inputs& in) -> Outputs { return {in[0] << 16}; }};
   if (to.halves == 2 && from.halves == 1)  // a is the upper one.
     return {.of = [=](const Inputs& in) -> Outputs {

@@ -25,7 +25,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using testing::StartsWith;
 
-constexpr std::string_view kHeader = ".version 9.0\n.target sm_80\n.address_size 64\n";
+constexpr std::string_view kHeader = ".version 9.0\n.target sm_90\n.address_size 64\n";
 
 Module ParseModule(std::string_view text) {
   auto module = Parse(std::string(kHeader) + std::string(text));

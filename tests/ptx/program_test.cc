@@ -30,7 +30,7 @@ using testing::SizeIs;
 using testing::UnorderedElementsAre;
 
 absl::StatusOr<std::unique_ptr<Program>> BuildModule(std::string_view text) {
-  return Program::Build(".version 9.0\n.target sm_80\n.address_size 64\n" + std::string(text));
+  return Program::Build(".version 9.0\n.target sm_90\n.address_size 64\n" + std::string(text));
 }
 
 std::unique_ptr<Program> Built(std::string_view text) {
@@ -172,7 +172,7 @@ TEST(ProgramTest, RefusesWhatAKernelReachesAndNobodyExecutes) {
 
 TEST(ProgramTest, ASurveyTellsOfKernelsWhetherTheyCanBeExecutedOrNot) {
   const auto surveys = Program::Survey(
-      ".version 9.0\n.target sm_80\n.address_size 64\n"
+      ".version 9.0\n.target sm_90\n.address_size 64\n"
       ".func f()\n{\nsetmaxnreg.dec.sync.aligned.u32 24;\nret;\n}\n"
       ".func unreached()\n{\nwgmma.fence.sync.aligned;\n}\n"
       ".entry a(.param .u32 n, .param .u64 p)\n.maxntid 8, 4\n{\n.shared .b8 s[12];\n"

@@ -12,12 +12,13 @@ import concurrent.futures
 import itertools
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 
-HEADER = ".version 8.0\n.target sm_80\n.address_size 64\n"
+HEADER = ".version 8.1\n.target sm_{}\n.address_size 64\n"
 INTEGERS = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"]
 BITS = ["b8", "b16", "b32", "b64"]
 FLOATS = ["f32", "f64"]
@@ -34,8 +35,9 @@ def width(kind):
     return int(kind.strip("busfred") or 0) if kind != "pred" else 0
 
 
-def module(variables="", body="", parameters=".param .u64 p"):
-    return f"{HEADER}{variables}\n.visible .entry k({parameters}) {{\n{body}\nret;\n}}\n"
+def module(variables="", body="", parameters=".param .u64 p", target=80):
+    return (f"{HEADER.format(target)}{variables}\n.visible .entry k({parameters}) {{\n{body}\n"
+            "ret;\n}\n")
 
 
 def draw_initial_value(draw):
@@ -164,16 +166,43 @@ def draw_types(draw):
     return module(body="\n".join(body))
 
 
+def draw_architecture(draw):
+    """Instructions that some architectures lack."""
+    body = [".reg .b16 h<4>;", ".reg .b32 w<8>;", ".reg .b64 d<4>;", ".reg .pred q;"]
+    mode = draw.choice([".rn", ".rz", ".rm", ".rp", ""])
+    relu = draw.choice(["", ".relu"])
+    whole = draw.choice(["u16 h1", "s16 h1", "u32 w1", "s32 w1", "u64 d1", "s64 d1"])
+    kind, register = whole.split()
+    body.append(draw.choice([
+        f"cvt{mode}.bf16.f16 h1, h2;", f"cvt{mode}.f16.bf16 h1, h2;",
+        f"cvt{mode or '.rn'}.bf16.f64 h1, d2;", "cvt.f64.bf16 d1, h2;", "cvt.f32.bf16 w1, h2;",
+        f"cvt{mode or '.rn'}.bf16.{kind} h2, {register};",
+        f"cvt{mode or '.rn'}i.{kind}.bf16 {register}, h2;",
+        f"cvt{draw.choice(['.rn', '.rz'])}{relu}.tf32.f32 w1, w2;", "cvt.rna.tf32.f32 w1, w2;",
+        f"cvt{draw.choice(['.rn', '.rz'])}{relu}.f16.f32 h1, w2;",
+        f"cvt.rn.satfinite{relu}.e4m3x2.f32 h1, w1, w2;", f"cvt.rn{relu}.f16x2.e5m2x2 w1, h1;",
+        f"{draw.choice(['add', 'sub', 'mul'])}.bf16 h1, h2, h3;", "fma.rn.bf16 h1, h2, h3, h1;",
+        f"{draw.choice(['min', 'max'])}{draw.choice(['', '.xorsign.abs'])}.f32 w1, w2, w3;",
+        "setp.lt.bf16 q, h1, h2;", "set.lt.u32.bf16 w1, h1, h2;", "ex2.approx.ftz.bf16 h1, h2;",
+        "tanh.approx.bf16 h1, h2;", "neg.bf16 h1, h2;", "fence.acq_rel.cluster;",
+        "fence.acq_rel.gpu;", "stmatrix.sync.aligned.m8n8.x1.shared.b16 [w1], {w2};",
+        f"mbarrier.{draw.choice(['try', 'test'])}_wait.shared.b64 q, [w1], d1;",
+        f"atom.global.add.noftz.{draw.choice(['f16', 'bf16'])} h1, [d1], h2;",
+        f"red.global.add.noftz.{draw.choice(['f16x2', 'bf16x2'])} [d1], w1;"]))
+    return module(body="\n".join(body), target=draw.choice([80, 86, 89, 90]))
+
+
 FAMILIES = [draw_initial_value, draw_variable, draw_names, draw_linkage, draw_parameters, draw_call,
-            draw_address, draw_direction, draw_types]
+            draw_address, draw_direction, draw_types, draw_architecture]
 
 
 def compare(ptxas, coppice, folder, number, text):
     """What differs, or nothing."""
     path = pathlib.Path(folder, f"{number}.ptx")
     path.write_text(text)
-    theirs = subprocess.run([ptxas, "-arch=sm_80", path, "-o", "/dev/null"], capture_output=True,
-                            text=True, check=False)
+    architecture = re.search(r"\.target (\w+)", text)[1]
+    theirs = subprocess.run([ptxas, f"-arch={architecture}", path, "-o", "/dev/null"],
+                            capture_output=True, text=True, check=False)
     ours = subprocess.run([coppice, "ptx", "check", path], capture_output=True, text=True,
                           check=False)
     said = (ours.stdout + ours.stderr).strip()
@@ -194,7 +223,7 @@ def compare(ptxas, coppice, folder, number, text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("coppice", metavar="COPPICE", help="the command")
-    parser.add_argument("--texts", type=int, default=450)
+    parser.add_argument("--texts", type=int, default=500)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(31))
     options = parser.parse_args()
     ptxas = shutil.which("ptxas", path=None) or shutil.which("ptxas", path="/usr/local/cuda/bin")

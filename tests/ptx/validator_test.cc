@@ -20,8 +20,9 @@ using ::testing::HasSubstr;
 
 absl::Status StatusOf(const std::string& variables,
                       const std::string& body,
-                      const std::string& parameters = ".param .u64 p") {
-  return Program::Build(".version 8.0\n.target sm_80\n.address_size 64\n" + variables +
+                      const std::string& parameters = ".param .u64 p",
+                      const std::string& target = "sm_80") {
+  return Program::Build(".version 8.1\n.target " + target + "\n.address_size 64\n" + variables +
                         "\n.entry k(" + parameters + ") {\n" + body + "\nret;\n}\n")
       .status();
 }
@@ -134,6 +135,30 @@ TEST(ValidatorTest, DeclarationsAgree) {
         ".visible .func f(); .func f() { ret; }",
         ".extern .global .b32 g; .visible .global .b32 g;"})
     EXPECT_TRUE(StatusOf(functions, "").ok()) << StatusOf(functions, "");
+}
+
+TEST(ValidatorTest, InstructionsAreThoseOfTheArchitecture) {
+  const std::string registers = ".reg .b16 h<4>; .reg .b32 w<4>; .reg .b64 d<4>; .reg .pred q; ";
+  for (const auto& [instruction, least] : Pairs{
+           {"cvt.rn.bf16.s32 h1, w1;", "sm_90"},
+           {"cvt.rn.bf16.f32 h1, w1;", "sm_80"},
+           {"cvt.rn.f16x2.e4m3x2 w1, h1;", "sm_89"},
+           {"cvt.rn.tf32.f32 w1, w2;", "sm_90"},
+           {"cvt.rna.tf32.f32 w1, w2;", "sm_80"},
+           {"min.xorsign.abs.f32 w1, w2, w3;", "sm_86"},
+           {"add.bf16 h1, h2, h3;", "sm_90"},
+           {"fma.rn.bf16 h1, h2, h3, h1;", "sm_80"},
+           {"fence.acq_rel.cluster;", "sm_90"},
+           {"mbarrier.try_wait.shared.b64 q, [w1], d1;", "sm_90"},
+           {"mbarrier.test_wait.shared.b64 q, [w1], d1;", "sm_80"},
+       }) {
+    for (const std::string target : {"sm_80", "sm_86", "sm_89", "sm_90a"}) {
+      const absl::Status status = StatusOf("", registers + instruction, ".param .u64 p", target);
+      EXPECT_EQ(status.ok(), target.substr(0, 5) >= least) << target << ": " << instruction;
+      if (status.ok()) continue;
+      EXPECT_THAT(status.message(), HasSubstr("needs .target " + least));
+    }
+  }
 }
 
 TEST(ValidatorTest, WhatACallPassesFits) {

@@ -257,9 +257,9 @@ void State::Initialize(const Variable& variable, std::byte* at) const {
 // Decoded, and its kernels added, whatever they reach.
 absl::StatusOr<std::unique_ptr<State>> Decode(std::string text) {
   COPPICE_ASSIGN_OR_RETURN(Module module, Parse(std::move(text)));
-  COPPICE_RETURN_IF_ERROR(Validate(module));
   auto state = std::make_unique<State>(std::move(module));
   COPPICE_RETURN_IF_ERROR(state->ReadTarget());
+  COPPICE_RETURN_IF_ERROR(Validate(state->module, state->capability));
   state->PlaceVariables();
   COPPICE_RETURN_IF_ERROR(state->CheckInitializers());
   state->FindReached();

@@ -66,14 +66,18 @@ bool CanPass(const Variable& actual, const Variable& formal) {
          actual.aligned_to() == formal.aligned_to();
 }
 
-// The parts of an opcode: "ld", "global", "v4", "f32".
+// "ld", "global", "v4", "f32".
 struct Opcode {
   std::string_view name;
-  std::vector<Type> types;
+  std::vector<std::string_view> modifiers;
+  std::vector<Type> types;  // Those among the modifiers that registers can have.
   std::vector<Space> spaces;
 
   explicit Opcode(std::string_view text);
   Type type() const { return types.back(); }
+  bool Has(std::string_view modifier) const {
+    return std::ranges::find(modifiers, modifier) != modifiers.end();
+  }
 };
 
 std::optional<Type> TypeNamed(std::string_view name) {
@@ -105,7 +109,10 @@ Opcode::Opcode(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (first) {
       name = part;
-    } else if (const auto type = TypeNamed(part); type.has_value()) {
+      continue;
+    }
+    modifiers.push_back(part);
+    if (const auto type = TypeNamed(part); type.has_value()) {
       types.push_back(*type);
     } else if (const auto space = SpaceNamed(part); space.has_value()) {
       spaces.push_back(*space);
@@ -128,6 +135,23 @@ constexpr std::array<std::string_view, 11> kAccesses = {"atom", "cp",       "ld"
                                                         "ldu",  "prefetch", "prefetchu", "red",
                                                         "st",   "stmatrix", "wmma"};
 
+// The least compute capability that has an instruction, of those that the executor knows.
+int LeastCapability(const Opcode& opcode) {
+  static constexpr std::array<std::string_view, 9> kOfBF16 = {"add", "atom", "ex2", "mul", "red",
+                                                              "set", "setp", "sub", "tanh"};
+  static constexpr std::array<std::string_view, 2> kWhole = {"griddepcontrol", "stmatrix"};
+  const bool converts = opcode.name == "cvt";
+  const bool bf16 = opcode.Has("bf16") || opcode.Has("bf16x2");
+  if (IsOneOf(opcode.name, kWhole) || opcode.Has("cluster") || opcode.Has("shared::cluster") ||
+      opcode.Has("try_wait"))
+    return 90;
+  if (bf16 && (IsOneOf(opcode.name, kOfBF16) || (converts && !opcode.Has("f32")))) return 90;
+  if (converts && opcode.Has("tf32") && !opcode.Has("rna")) return 90;
+  for (const std::string_view modifier : opcode.modifiers)
+    if (modifier.starts_with("e4m3") || modifier.starts_with("e5m2")) return 89;
+  return opcode.Has("xorsign") ? 86 : 0;
+}
+
 // What holds in a function and outside.
 absl::Status ValidateVariable(const Variable& variable) {
   const auto refuse = [&](std::string_view what) {
@@ -149,8 +173,12 @@ class FunctionValidator {
  public:
   FunctionValidator(const std::unordered_map<std::string_view, const Variable*>& variables,
                     const std::unordered_map<std::string_view, const Function*>& functions,
-                    const Function& function)
-      : variables_(variables), functions_(functions), function_(function) {}
+                    const Function& function,
+                    int capability)
+      : variables_(variables),
+        functions_(functions),
+        function_(function),
+        capability_(capability) {}
 
   absl::Status Validate() {
     COPPICE_RETURN_IF_ERROR(Declare(function_.type.returns, true));
@@ -197,6 +225,8 @@ class FunctionValidator {
   absl::Status Check(const Instruction& instruction) {
     const Opcode& opcode =
         opcodes_.try_emplace(instruction.opcode, instruction.opcode).first->second;
+    if (const int least = LeastCapability(opcode); least > capability_)
+      return Refuse(instruction.line, "{} needs .target sm_{} or later", instruction.opcode, least);
     if (opcode.name == "call") return CheckCall(instruction);
     if (IsOneOf(opcode.name, kAccesses)) {
       COPPICE_RETURN_IF_ERROR(CheckAddresses(instruction, opcode));
@@ -349,6 +379,7 @@ class FunctionValidator {
   const std::unordered_map<std::string_view, const Variable*>& variables_;
   const std::unordered_map<std::string_view, const Function*>& functions_;
   const Function& function_;
+  const int capability_;
   DeclaredNames<const Variable*> names_;
   std::unordered_map<std::string_view, Opcode> opcodes_;  // A function has few, again and again.
 };
@@ -373,7 +404,7 @@ bool AreSame(const Prototype& a, const Prototype& b) {
   return same(a.returns, b.returns) && same(a.parameters, b.parameters);
 }
 
-absl::Status Validate(const Module& module) {
+absl::Status Validate(const Module& module, int capability) {
   std::unordered_map<std::string_view, const Variable*> variables;
   std::unordered_map<std::string_view, const Function*> functions;
   for (const Variable& variable : module.variables) {
@@ -392,7 +423,8 @@ absl::Status Validate(const Module& module) {
     functions.emplace(function.name, &function);
   }
   for (const Function& function : module.functions)
-    COPPICE_RETURN_IF_ERROR(FunctionValidator(variables, functions, function).Validate());
+    COPPICE_RETURN_IF_ERROR(
+        FunctionValidator(variables, functions, function, capability).Validate());
   return absl::OkStatus();
 }
 

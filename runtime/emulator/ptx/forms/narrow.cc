@@ -80,6 +80,15 @@ double F64Of(uint16_t a) {
   return static_cast<double>(F32Of<Format, sat>(a));
 }
 
+template <typename To, typename From, NarrowRounding rounding>
+uint16_t HalfOfHalf(uint16_t a) {
+  return static_cast<uint16_t>(Narrow<To, rounding>(Widen<From>(a)));
+}
+
+double F64OfBF16(uint16_t a) {
+  return static_cast<double>(Canonical(Widen<BF16>(a)));
+}
+
 template <NarrowRounding rounding, bool ftz, Clamp clamp>
 void AddF16OfF32(FormTable& table, const std::string& mode) {
   const std::string head = "cvt" + mode + (ftz ? ".ftz" : "");
@@ -91,10 +100,8 @@ template <NarrowRounding rounding>
 void AddF16(FormTable& table, const std::string& mode) {
   AddF16OfF32<rounding, false, Clamp::kNone>(table, mode);
   AddF16OfF32<rounding, false, Clamp::kSat>(table, mode);
-  AddF16OfF32<rounding, false, Clamp::kRelu>(table, mode);
   AddF16OfF32<rounding, true, Clamp::kNone>(table, mode);
   AddF16OfF32<rounding, true, Clamp::kSat>(table, mode);
-  AddF16OfF32<rounding, true, Clamp::kRelu>(table, mode);
   table.Each<ToHalfOfF64<F16, rounding, Clamp::kNone>>("cvt" + mode + ".f16.f64");
   table.Each<ToHalfOfF64<F16, rounding, Clamp::kSat>>("cvt" + mode + ".sat.f16.f64");
 }
@@ -111,13 +118,9 @@ void AddTrained(FormTable& table, const std::string& mode) {
   table.Each<ToHalf<BF16, rounding, false, clamp, finite>>(head + ".bf16.f32");
   table.Each<ToHalves<BF16, rounding, clamp, finite>>(head + ".bf16x2.f32");
   table.Each<ToHalves<F16, rounding, clamp, finite>>(head + ".f16x2.f32");
-  if constexpr (finite) {
-    table.Each<ToHalf<F16, rounding, false, clamp, true>>(head + ".f16.f32");
-  }
-  // Here .satfinite stands before .relu.
-  const std::string tf32 = std::string("cvt") + mode + (finite ? ".satfinite" : "");
-  table.Each<ToTF32<rounding, clamp, finite>>(tf32 + (clamp == Clamp::kRelu ? ".relu" : "") +
-                                              ".tf32.f32");
+  if constexpr (finite || clamp == Clamp::kRelu)
+    table.Each<ToHalf<F16, rounding, false, clamp, finite>>(head + ".f16.f32");
+  if constexpr (!finite) table.Each<ToTF32<rounding, clamp, false>>(head + ".tf32.f32");
 }
 
 template <NarrowRounding rounding>
@@ -136,8 +139,23 @@ void AddBytes(FormTable& table, const std::string& type) {
   table.Each<HalvesOfBytes<Format, clamp>>("cvt.rn" + relu + ".f16x2" + type);
 }
 
+// From and to bf16, as sm_90 has them.
+template <NarrowRounding rounding>
+void AddBF16(FormTable& table, const std::string& mode) {
+  table.Each<HalfOfHalf<BF16, F16, rounding>>("cvt" + mode + ".bf16.f16");
+  table.Each<HalfOfHalf<F16, BF16, rounding>>("cvt" + mode + ".f16.bf16");
+  table.Each<ToHalfOfF64<BF16, rounding, Clamp::kNone>>("cvt" + mode + ".bf16.f64");
+}
+
 FormTable MakeNarrowTable() {
   FormTable table;
+  AddBF16<NarrowRounding::kNearest>(table, ".rn");
+  AddBF16<NarrowRounding::kTowardZero>(table, ".rz");
+  AddBF16<NarrowRounding::kDown>(table, ".rm");
+  AddBF16<NarrowRounding::kUp>(table, ".rp");
+  table.Each<HalfOfHalf<BF16, F16, NarrowRounding::kNearest>>("cvt.bf16.f16");
+  table.Each<HalfOfHalf<F16, BF16, NarrowRounding::kNearest>>("cvt.f16.bf16");
+  table.Each<F64OfBF16>("cvt.f64.bf16");
   AddF16<NarrowRounding::kNearest>(table, ".rn");
   AddF16<NarrowRounding::kTowardZero>(table, ".rz");
   AddF16<NarrowRounding::kDown>(table, ".rm");

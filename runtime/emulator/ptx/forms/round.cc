@@ -1,5 +1,7 @@
 // cvt between integers and floats, and between floats of 32 and 64 bits.
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -70,9 +72,9 @@ D CvtToInteger(F a) {
   return ToInteger<D>(Integral::Of(FlushIf<ftz>(a)));
 }
 
-template <typename D, typename Integral>
-D CvtF16ToInteger(uint16_t a) {
-  return ToInteger<D>(Integral::Of(Widen<F16>(a)));
+template <typename Format, typename D, typename Integral>
+D CvtHalfToInteger(uint16_t a) {
+  return ToInteger<D>(Integral::Of(Widen<Format>(a)));
 }
 
 // --- integers to floats
@@ -94,6 +96,21 @@ uint16_t CvtF16FromInteger(S a) {
   if (std::cmp_less(a, -kBound)) bounded = -kBound;
   const auto value = static_cast<float>(bounded);
   return static_cast<uint16_t>(Narrow<F16, rounding>(sat ? Saturate(value) : value));
+}
+
+// Of the magnitude 24 bits are kept, the last of them set if any below is: a second rounding to
+// fewer bits is then as of the number itself.
+template <typename S, NarrowRounding rounding>
+uint16_t CvtBF16FromInteger(S a) {
+  const bool negative = std::cmp_less(a, 0);
+  const uint64_t bits = static_cast<uint64_t>(a);
+  const uint64_t magnitude = negative ? ~bits + 1 : bits;
+  const int drop = std::max(0, 40 - std::countl_zero(magnitude | 1));
+  const uint64_t kept = magnitude >> drop;
+  const bool lost = kept << drop != magnitude;
+  const float scale = FromBits<float>(static_cast<uint32_t>(127 + drop) << 23);
+  const float value = static_cast<float>(static_cast<int32_t>(kept | (lost ? 1 : 0))) * scale;
+  return static_cast<uint16_t>(Narrow<BF16, rounding>(negative ? -value : value));
 }
 
 // --- floats to floats
@@ -144,15 +161,21 @@ void AddToInteger(FormTable& table, const std::string& type) {
     AddResized<CvtToInteger<D, float, Integral, false>>(table, head + sat + type + ".f32");
     AddResized<CvtToInteger<D, float, Integral, true>>(table, head + ".ftz" + sat + type + ".f32");
     AddResized<CvtToInteger<D, double, Integral, false>>(table, head + sat + type + ".f64");
-    AddResized<CvtF16ToInteger<D, Integral>>(table, head + sat + type + ".f16");
+    AddResized<CvtHalfToInteger<F16, D, Integral>>(table, head + sat + type + ".f16");
+  }
+  if constexpr (sizeof(D) > 1) {
+    AddResized<CvtHalfToInteger<BF16, D, Integral>>(
+        table, std::string("cvt") + Integral::kName + type + ".bf16");
   }
 }
 
 template <typename S, NarrowRounding rounding>
-void AddF16FromInteger(FormTable& table, const NamedRounding& mode, const std::string& type) {
+void AddHalfFromInteger(FormTable& table, const NamedRounding& mode, const std::string& type) {
   const std::string head = std::string("cvt") + mode.name;
   AddResized<CvtF16FromInteger<S, rounding, false>>(table, head + ".f16" + type);
   AddResized<CvtF16FromInteger<S, rounding, true>>(table, head + ".sat.f16" + type);
+  if constexpr (sizeof(S) > 1)
+    AddResized<CvtBF16FromInteger<S, rounding>>(table, head + ".bf16" + type);
 }
 
 template <typename S>
@@ -164,10 +187,10 @@ void AddFromInteger(FormTable& table, const std::string& type) {
     AddResized<CvtFromInteger<double, S, false>>(table, head + ".f64" + type, mode.rounding);
     AddResized<CvtSatFromInteger<double, S>>(table, head + ".sat.f64" + type, mode.rounding);
   }
-  AddF16FromInteger<S, NarrowRounding::kNearest>(table, kRoundings[0], type);
-  AddF16FromInteger<S, NarrowRounding::kTowardZero>(table, kRoundings[1], type);
-  AddF16FromInteger<S, NarrowRounding::kDown>(table, kRoundings[2], type);
-  AddF16FromInteger<S, NarrowRounding::kUp>(table, kRoundings[3], type);
+  AddHalfFromInteger<S, NarrowRounding::kNearest>(table, kRoundings[0], type);
+  AddHalfFromInteger<S, NarrowRounding::kTowardZero>(table, kRoundings[1], type);
+  AddHalfFromInteger<S, NarrowRounding::kDown>(table, kRoundings[2], type);
+  AddHalfFromInteger<S, NarrowRounding::kUp>(table, kRoundings[3], type);
 }
 
 template <typename... T>
