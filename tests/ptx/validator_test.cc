@@ -151,13 +151,26 @@ TEST(ValidatorTest, InstructionsAreThoseOfTheArchitecture) {
            {"fence.acq_rel.cluster;", "sm_90"},
            {"mbarrier.try_wait.shared.b64 q, [w1], d1;", "sm_90"},
            {"mbarrier.test_wait.shared.b64 q, [w1], d1;", "sm_80"},
+           {"ld.global.v8.b32 {w1, w1, w1, w1, w1, w1, w1, w1}, [d1];", "sm_100"},
        }) {
     for (const std::string target : {"sm_80", "sm_86", "sm_89", "sm_90a"}) {
       const absl::Status status = StatusOf("", registers + instruction, ".param .u64 p", target);
-      EXPECT_EQ(status.ok(), target.substr(0, 5) >= least) << target << ": " << instruction;
+      const bool has = least.size() == target.substr(0, 5).size() && target.substr(0, 5) >= least;
+      EXPECT_EQ(status.ok(), has) << target << ": " << instruction;
       if (status.ok()) continue;
       EXPECT_THAT(status.message(), HasSubstr("needs .target " + least));
     }
+  }
+}
+
+TEST(ValidatorTest, ModifiersGoTogether) {
+  const std::string registers = ".reg .b16 h<4>; .reg .b32 w<4>; .reg .b64 d<4>; ";
+  for (const auto& [wrong, right] :
+       Pairs{{"cvt.sat.u32.u16 w1, h1;", "cvt.sat.u32.s16 w1, h1;"},
+             {"cvt.sat.s32.u16 w1, h1;", "cvt.sat.s16.u16 h2, h1;"},
+             {"ldu.shared.u32 w1, [w2];", "ldu.global.u32 w1, [d2];"}}) {
+    EXPECT_THAT(StatusOf("", registers + wrong).message(), HasSubstr("do not go together"));
+    EXPECT_TRUE(StatusOf("", registers + right).ok()) << StatusOf("", registers + right);
   }
 }
 

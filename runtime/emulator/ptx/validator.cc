@@ -135,6 +135,34 @@ constexpr std::array<std::string_view, 11> kAccesses = {"atom", "cp",       "ld"
                                                         "ldu",  "prefetch", "prefetchu", "red",
                                                         "st",   "stmatrix", "wmma"};
 
+// Bytes that a load or store has of each lane.
+int64_t BytesOf(const Opcode& opcode) {
+  int64_t elements = 1;
+  for (const std::string_view modifier : opcode.modifiers)
+    if (modifier.size() == 2 && modifier[0] == 'v') elements = modifier[1] - '0';
+  return elements * SizeOf(opcode.type());
+}
+
+bool IsSigned(Type type) {
+  return type == Type::kS8 || type == Type::kS16 || type == Type::kS32 || type == Type::kS64;
+}
+
+// Of a conversion between integers: whether some value is too large or too small.
+bool CanSaturate(Type to, Type from) {
+  if (IsSigned(to) == IsSigned(from)) return SizeOf(to) < SizeOf(from);
+  return IsSigned(from) || SizeOf(to) <= SizeOf(from);
+}
+
+// Modifiers that do not go together.
+bool AreModifiersRight(const Opcode& opcode) {
+  if (opcode.name == "ldu")
+    return !opcode.Has("v8") && (opcode.spaces.empty() || opcode.spaces[0] == Space::kGlobal);
+  if (opcode.name != "cvt" || !opcode.Has("sat") || opcode.types.size() != 2) return true;
+  const auto [to, from] = std::pair(opcode.types[0], opcode.types[1]);
+  return ClassOf(to) != TypeClass::kInteger || ClassOf(from) != TypeClass::kInteger ||
+         CanSaturate(to, from);
+}
+
 // The least compute capability that has an instruction, of those that the executor knows.
 int LeastCapability(const Opcode& opcode) {
   static constexpr std::array<std::string_view, 9> kOfBF16 = {"add", "atom", "ex2", "mul", "red",
@@ -145,6 +173,8 @@ int LeastCapability(const Opcode& opcode) {
   if (IsOneOf(opcode.name, kWhole) || opcode.Has("cluster") || opcode.Has("shared::cluster") ||
       opcode.Has("try_wait"))
     return 90;
+  const bool accesses = opcode.name == "ld" || opcode.name == "ldu" || opcode.name == "st";
+  if (accesses && !opcode.types.empty() && BytesOf(opcode) > kVectorBytesMax) return 100;
   if (bf16 && (IsOneOf(opcode.name, kOfBF16) || (converts && !opcode.Has("f32")))) return 90;
   if (converts && opcode.Has("tf32") && !opcode.Has("rna")) return 90;
   for (const std::string_view modifier : opcode.modifiers)
@@ -227,6 +257,9 @@ class FunctionValidator {
         opcodes_.try_emplace(instruction.opcode, instruction.opcode).first->second;
     if (const int least = LeastCapability(opcode); least > capability_)
       return Refuse(instruction.line, "{} needs .target sm_{} or later", instruction.opcode, least);
+    if (!AreModifiersRight(opcode))
+      return Refuse(instruction.line, "{} has modifiers that do not go together",
+                    instruction.opcode);
     if (opcode.name == "call") return CheckCall(instruction);
     if (IsOneOf(opcode.name, kAccesses)) {
       COPPICE_RETURN_IF_ERROR(CheckAddresses(instruction, opcode));
