@@ -160,9 +160,10 @@ bool Accesses::WriteRow(Actor& actor, const Reach& reach, uint64_t bytes, const 
     if (!WriteCells(shift_, row, CellsOf(shadow_.Writers(page)) + first, readers, reach.at(0),
                     values))
       return false;
-    GlobalShadow::KeepBefore(page, address);
+    GlobalShadow::BeginWrite(page, address, all);
+  } else {
+    GlobalShadow::Mark(page.written, address, all);
   }
-  GlobalShadow::Mark(page.written, address, all);
   return true;
 }
 

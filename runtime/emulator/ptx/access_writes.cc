@@ -69,9 +69,10 @@ void Accesses::KeepChange(Actor& actor, const Change& change) {
   if (change.access.space == Space::kGlobal) KeepGlobalChange(actor, change);
 }
 
-void Accesses::KeepBefore(const Actor& actor, const std::byte* host) {
+void Accesses::BeginWrite(const Actor& actor, const std::byte* host, uint64_t bytes) {
   const auto [space, address] = LocationOf(actor, host);
-  if (races_ && space == Space::kGlobal) GlobalShadow::KeepBefore(shadow_.PageOf(address), address);
+  if (races_ && space == Space::kGlobal)
+    GlobalShadow::BeginWrite(shadow_.PageOf(address), address, bytes);
 }
 
 void Accesses::CheckGlobalChange(Actor& actor, const Change& change) {
@@ -164,7 +165,7 @@ void Accesses::WriteLanes(Actor& actor,
     const size_t lane = static_cast<size_t>(actor.lane);
     std::byte* const host = reach.at(actor.lane);
     changes[lane] = ChangeOf(actor, host, bytes, host, values + lane * bytes);
-    KeepBefore(actor, host);
+    BeginWrite(actor, host, bytes);
     CheckChange(actor, changes[lane]);
   }
   for (uint32_t left = lanes; left != 0; left &= left - 1) {

@@ -312,7 +312,7 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
     pending_together_ = warp.IsTogether();
     Pending& pending = pending_.emplace_back(Pending{.host = host, .bytes = bytes, .lane = lane});
     std::memcpy(pending.before.data(), host, std::min(bytes, pending.before.size()));
-    KeepBefore(ActorOf(warp), host);
+    BeginWrite(ActorOf(warp), host, bytes);
     return;
   }
   // Lanes of one instruction acquire and release together: they are at one time.
@@ -324,11 +324,11 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
     ReadLane(actor, host, bytes, true);
     return;
   }
-  KeepBefore(actor, host);
   const auto [space, address] = LocationOf(actor, host);
   const bool together = continues && turn.space == space;
   if (!together) Acquire(actor, space);
   ReadLane(actor, host, bytes, false);
+  BeginWrite(actor, host, bytes);
   const Change change = {{space, address, bytes}};
   CheckChange(actor, change);
   KeepChange(actor, change);

@@ -116,7 +116,7 @@ class Accesses final : public AccessObserver {
   void CheckSharedChange(Actor& actor, const Change& change);
   void KeepChange(Actor& actor, const Change& change);
   // Of host bytes that a lane is about to write.
-  void KeepBefore(const Actor& actor, const std::byte* host);
+  void BeginWrite(const Actor& actor, const std::byte* host, uint64_t bytes);
   void KeepGlobalChange(Actor& actor, const Change& change);
   void KeepSharedChange(Actor& actor, const Change& change);
   // Whose a granule is that lanes of one instruction have changed, of which any may have won.

@@ -32,10 +32,24 @@ GlobalShadow::Page& GlobalShadow::FindOrAdd(uint64_t number) {
   return *page;
 }
 
-void GlobalShadow::CopyBefore(Page& page, uint64_t address) {
-  page.before = std::make_unique<Bytes>();
-  std::memcpy(page.before->data(), reinterpret_cast<const std::byte*>(address & ~(kPageBytes - 1)),
-              kPageBytes);
+// Of the page no other byte is read: another allocation, or thread, may have it.
+void GlobalShadow::BeginWrite(Page& page, uint64_t address, uint64_t bytes) {
+  if (page.before == nullptr) [[unlikely]]
+    page.before = std::make_unique<Bytes>();
+  const std::byte* const memory = reinterpret_cast<const std::byte*>(address & ~(kPageBytes - 1));
+  ForEachWord(address, bytes, [&](size_t word, uint64_t ones) {
+    uint64_t fresh = ones & ~page.written[word];
+    page.written[word] |= ones;
+    while (fresh != 0) {
+      const int skip = std::countr_zero(fresh);
+      const int count = std::countr_one(fresh >> skip);
+      const size_t at = 64 * word + static_cast<size_t>(skip);
+      std::memcpy(page.before->data() + at, memory + at, static_cast<size_t>(count));
+      if (skip + count == 64) break;
+      fresh &= ~uint64_t{0} << (skip + count);
+    }
+    return true;
+  });
 }
 
 LaunchWrites GlobalShadow::TakeWrites() {

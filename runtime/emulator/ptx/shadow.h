@@ -64,7 +64,7 @@ class GlobalShadow {
   struct Page {
     Bits read = {};
     Bits written = {};
-    std::unique_ptr<Bytes> before;  // What was there before the launch wrote; null: it has not.
+    std::unique_ptr<Bytes> before;  // Of what is written, as it was; null: nothing is to be kept.
     std::unique_ptr<Bits> known;    // Written before the launch, as far as it was asked.
     // One per granule; null until there is one.
     std::unique_ptr<Visitor[]> writers;
@@ -83,11 +83,8 @@ class GlobalShadow {
   }
   size_t GranuleOf(uint64_t address) const { return (address % kPageBytes) >> shift_; }
   int shift() const { return shift_; }
-  // To be called before the launch writes at an address of the page.
-  static void KeepBefore(Page& page, uint64_t address) {
-    if (page.before == nullptr) [[unlikely]]
-      CopyBefore(page, address);
-  }
+  // Marks bytes of one page as written, and keeps what they are. To be called before they change.
+  static void BeginWrite(Page& page, uint64_t address, uint64_t bytes);
   Visitor* Writers(Page& page) { return Visitors(page.writers); }
   Visitor* Readers(Page& page) { return Visitors(page.readers); }
 
@@ -107,7 +104,6 @@ class GlobalShadow {
   };
 
   Page& FindOrAdd(uint64_t number);
-  static void CopyBefore(Page& page, uint64_t address);
   Visitor* Visitors(std::unique_ptr<Visitor[]>& visitors) {
     if (visitors == nullptr) [[unlikely]]
       visitors = std::make_unique<Visitor[]>(kPageBytes >> shift_);
