@@ -16,7 +16,7 @@ using package::FloatBuffer;
 
 constexpr int kRowsMax = 4;
 
-std::string CountOf(int rows) {
+std::string CountText(int rows) {
   return rows == 1 ? "n" : std::to_string(rows) + " * n";
 }
 
@@ -153,11 +153,11 @@ json DrawnProgram::JsonOf(const Step& step) const {
   }
   args.push_back(to);
   args.back()["access"] = step.access;
-  args.push_back({{"i32", CountOf(step.rows)}});
+  args.push_back({{"i32", CountText(step.rows)}});
   const auto kernel = [&](const char* name) {
     return json{{"op", "kernel"},
                 {"kernel", name},
-                {"grid", package::GridOf(CountOf(step.rows))},
+                {"grid", package::GridOf(CountText(step.rows))},
                 {"args", args}};
   };
   json made;
@@ -183,11 +183,11 @@ json DrawnProgram::JsonOf(const Step& step) const {
               {"to", to},
               {"value", std::bit_cast<uint32_t>(static_cast<float>(step.factor))},
               {"width", 4},
-              {"count", step.kind == Kind::kFill ? CountOf(step.rows) : "1"}};
+              {"count", step.kind == Kind::kFill ? CountText(step.rows) : "1"}};
     case Kind::kChild:
       return {{"op", "child"},
               {"program", "child"},
-              {"symbols", {{"n", CountOf(step.rows)}}},
+              {"symbols", {{"n", CountText(step.rows)}}},
               {"buffers", {{"x", OperandOf(step.from[0])}, {"y", to}}}};
   }
   return {};

@@ -373,6 +373,33 @@ TEST(ChecksTest, RacesThatChangeNothingAreHarmless) {
   }
 }
 
+TEST(ChecksTest, RacesThatAnOrderOfWarpsShowsAreReported) {
+  const auto races = [](const std::string& body, unsigned threads, uint64_t seed) {
+    Launcher launcher(ElementKernel("  setp.lt.u32 %p1, %r1, 32;\n" + body));
+    launcher.seed = seed;
+    launcher.checks.harmless_races = false;
+    const uint64_t out = launcher.Allocate(std::vector<uint32_t>(256, 7));
+    return launcher.Run("K", {.block = {threads, 1, 1}}, out).findings.size();
+  };
+  size_t put_back = 0;
+  for (uint64_t seed = 1; seed <= kSeedsOfChecks; ++seed) {
+    // Lanes of one warp that have parted: no order of warps tells them apart.
+    EXPECT_EQ(races("  setp.eq.u32 %p2, %r1, 0;\n  @%p2 bra Writer;\n"
+                    "  ld.global.u32 %r5, [%rd1];\n  st.global.u32 [%rd3+64], %r5;\n  bra Done;\n"
+                    "Writer:\n  mov.u32 %r6, 9;\n  st.global.u32 [%rd1], %r6;\nDone:\n",
+                    2, seed),
+              1u);
+    // One warp writes, and puts back what was there; the other sees either. In few orders.
+    put_back += races(
+        "  @!%p1 bra Reader;\n  mov.u32 %r5, 9;\n  mov.u32 %r6, 7;\n"
+        "  st.global.u32 [%rd1], %r5;\n  add.u32 %r7, %r1, 1;\n"
+        "  st.global.u32 [%rd1], %r6;\n  bra Done;\nReader:\n"
+        "  ld.global.u32 %r8, [%rd1];\n  st.global.u32 [%rd3+256], %r8;\nDone:\n",
+        64, seed);
+  }
+  EXPECT_GE(2 * put_back, kSeedsOfChecks);
+}
+
 TEST(ChecksTest, MatricesThatOneInstructionWritesTwiceRace) {
   // What lanes store grows by one.
   Launcher launcher(ElementKernel(R"(  mov.u32 %r5, 0;

@@ -200,6 +200,13 @@ TEST(ParserTest, LinkageAndWhatIsNotExecutedIsSkipped) {
   EXPECT_THAT(module.functions[1].body, SizeIs(1));
 }
 
+TEST(ParserTest, AnAliasMayBeDeclaredAsItsFunction) {
+  const Module module = ParseModule(
+      ".func f(.param .b32 a)\n{\nret;\n}\n.visible .func g(.param .b32 a);\n.alias g, f;");
+  ASSERT_THAT(module.functions, SizeIs(2));
+  EXPECT_EQ(module.functions[1].alias_of, "f");
+}
+
 TEST(ParserTest, AnAliasIsAnotherNameOfAFunction) {
   const Module module = ParseModule(".func f()\n{\nret;\n}\n.func g();\n.alias g, f;");
   ASSERT_THAT(module.functions, SizeIs(2));

@@ -172,9 +172,9 @@ class Emulator {
     // execute later. This no longer holds once a branch has separated them, until they synchronise.
     bool kernel_race = true;
     // Reports also races between warps of a block in global memory, of which one side reads, that
-    // change no bit of what the kernel writes, whichever warp runs first. Kernels have such races
+    // change no bit of what the kernel writes, in whatever order warps run. Kernels have such races
     // if several warps hold one value, and one of them stores it, as Triton's do. Off by default.
-    // Then a kernel that may have such a race is run twice more, to see whether it has.
+    // Then a kernel that may have such a race is run up to ten times more, to see whether it has.
     bool harmless_race = false;
     // Reports compiled kernels that read shared memory that no thread of the block wrote, or device
     // memory that no copy, fill or kernel has written since it was allocated. Writes that host code

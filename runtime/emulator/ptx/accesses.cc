@@ -341,8 +341,9 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
 void Accesses::ReportRace(
     Actor& actor, const Access& access, Clash clash, Visitor other, Finding::Kind kind) {
   if (state_.findings.WasReported(kind, actor.instr)) return;
-  // Of the values that compilers hold in several warps of a block only one is stored.
-  const bool doubtful = !state_.environment.checks.harmless_races &&
+  // Of the values that compilers hold in several warps of a block only one is stored. With lanes
+  // that are together no earlier access of their own warp clashes.
+  const bool doubtful = !state_.environment.checks.harmless_races && actor.together &&
                         access.space == Space::kGlobal && clash != Clash::kWritesWritten &&
                         !other.is_several() && other.block() == actor.block;
   const bool writes = clash != Clash::kReadsWritten;

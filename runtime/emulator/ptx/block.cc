@@ -13,6 +13,7 @@ namespace {
 
 // Of a warp, while others of its block have something to do.
 constexpr int64_t kWarpQuantum = 1 << 16;
+constexpr uint64_t kFewInstructions = 4;
 
 // What shared memory holds before anybody writes it: NaN in every format.
 constexpr std::byte kPoison{0xff};
@@ -62,7 +63,8 @@ void Block::Start(uint64_t index) {
     warps_[i]->Start(block_.position, lanes == kLanes ? kAllLanes : (uint32_t{1} << lanes) - 1);
   }
   std::fill(rests_.begin(), rests_.end(), Rest::kQuantum);
-  if (state_.warp_order != WarpOrder::kDrawn) return;
+  if (state_.warp_order == WarpOrder::kAscending || state_.warp_order == WarpOrder::kDescending)
+    return;
   for (size_t i = order_.size(); i > 1; --i)
     std::swap(order_[i - 1], order_[state_.draw.Below(i)]);
 }
@@ -75,7 +77,7 @@ Rest Block::Run(int64_t instructions) {
 }
 
 Rest Block::RunWarps(int64_t instructions) {
-  const int64_t quantum = std::min(instructions, kWarpQuantum);
+  const bool interleaved = state_.warp_order == WarpOrder::kInterleaved;
   const int64_t& executed = state_.counts.instructions;
   const int64_t end = executed + instructions;
   for (bool ever_progressed = false;;) {
@@ -84,7 +86,10 @@ Rest Block::RunWarps(int64_t instructions) {
     for (const size_t i : order_) {
       if (rests_[i] == Rest::kDone) continue;
       const int64_t before = executed;
-      rests_[i] = warps_[i]->Run(quantum);
+      const int64_t quantum = interleaved
+                                  ? 1 + static_cast<int64_t>(state_.draw.Below(kFewInstructions))
+                                  : kWarpQuantum;
+      rests_[i] = warps_[i]->Run(std::min(instructions, quantum));
       if (rests_[i] == Rest::kEnded) return Rest::kEnded;
       progressed = progressed || (executed != before && !WaitsInLoop(rests_[i]));
       rest = std::max(rest, rests_[i]);

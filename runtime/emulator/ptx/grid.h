@@ -30,7 +30,7 @@ class Grid {
   Outcome Run();
 
  private:
-  // Whether the launch writes the same bits, whichever warp of a block runs first.
+  // Whether the launch writes the same bits, and prints nothing, in whatever order warps run.
   bool DoubtfulRacesChangeNothing();
   Block* StartNext();
   int64_t DrawQuantum(const Block& block);

@@ -41,7 +41,8 @@ struct Checks {
   // instruction together. Of those that store to one place, which of them wins is left open.
   bool races = true;
   // Reports also races between warps of a block in global memory, of which one side reads, if the
-  // launch writes the same bits whichever of them runs first. To see that, it is run twice more.
+  // launch writes the same bits in whatever order warps run. To see that, it is run up to ten times
+  // more: with the first warp first, with the last, and with warps that take turns.
   bool harmless_races = false;
   // Reads of memory that nobody wrote: shared, and global if Environment::written is there.
   bool uninitialized = false;

@@ -27,8 +27,8 @@ class Draw {
   uint64_t state_;
 };
 
-// In which the warps of a block run, until each waits.
-enum class WarpOrder : uint8_t { kDrawn, kAscending, kDescending };
+// In which the warps of a block run, until each waits; kInterleaved: a few instructions at a time.
+enum class WarpOrder : uint8_t { kDrawn, kAscending, kDescending, kInterleaved };
 
 struct LaunchState {
   LaunchState(const Launch& of, const Environment& in, WarpOrder order);

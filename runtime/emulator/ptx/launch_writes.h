@@ -15,12 +15,12 @@ namespace coppice::ptx {
 
 class LaunchWrites {
  public:
-  static constexpr uint64_t kPageBytes = 4096;  // No more than the host maps at once.
+  static constexpr uint64_t kPageBytes = 4096;
 
   using Bits = std::array<uint64_t, kPageBytes / 64>;  // One per byte.
   using Bytes = std::array<std::byte, kPageBytes>;
 
-  // Of the page at `address`: which bytes are written, and what all were before.
+  // Of the page at `address`: which bytes are written, and what these were before.
   void Add(uint64_t address, const Bits& written, const Bytes& before);
   // Memory gets what this has of the bytes that are written, and this gets what memory had.
   void Exchange();

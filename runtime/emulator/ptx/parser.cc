@@ -203,6 +203,10 @@ class ModuleParser {
       return true;
     }
     Function& earlier = module_.functions[known->second];
+    if (earlier.external && !function.alias_of.empty()) {
+      earlier = std::move(function);
+      return true;
+    }
     if (!earlier.external)
       return cursor_.Refuse(function.line, fmt::format("'{}' is here twice", function.name));
     const bool agrees = function.external || function.linkage == Linkage::kStatic ||

@@ -261,7 +261,9 @@ class FunctionValidator {
       return Refuse(instruction.line, "{} has modifiers that do not go together",
                     instruction.opcode);
     if (opcode.name == "call") return CheckCall(instruction);
-    if (IsOneOf(opcode.name, kAccesses)) {
+    // st.async and red.async have the address of an mbarrier, too.
+    const bool has_barrier = opcode.Has("async") && opcode.name != "cp";
+    if (IsOneOf(opcode.name, kAccesses) && !has_barrier) {
       COPPICE_RETURN_IF_ERROR(CheckAddresses(instruction, opcode));
       COPPICE_RETURN_IF_ERROR(CheckDirection(instruction, opcode));
     }
