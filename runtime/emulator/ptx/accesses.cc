@@ -173,7 +173,8 @@ Visitor Accesses::Joined(const Actor& actor, Visitor reader) const {
   if (IsBefore(actor, reader)) return actor.visitor();
   if (reader.is_several() || reader.block() != actor.block)
     return Visitor::Several(order_.releases());
-  return {actor.block, Stamp(actor.now, Stamp::kSeveral)};
+  const bool together = actor.together && reader.stamp().is_together();
+  return {actor.block, Stamp(actor.now, Stamp::kSeveral | (together ? Stamp::kTogether : 0))};
 }
 
 void Accesses::ReadGlobal(Actor& actor, uint64_t address, uint64_t bytes, bool keep) {
@@ -341,11 +342,15 @@ void Accesses::Note(ResidentWarp& warp, std::byte* host, int64_t size, AccessKin
 void Accesses::ReportRace(
     Actor& actor, const Access& access, Clash clash, Visitor other, Finding::Kind kind) {
   if (state_.findings.WasReported(kind, actor.instr)) return;
-  // Of the values that compilers hold in several warps of a block only one is stored. With lanes
-  // that are together no earlier access of their own warp clashes.
-  const bool doubtful = !state_.environment.checks.harmless_races && actor.together &&
+  // Of the values that compilers hold in several warps of a block only one is stored. What a warp
+  // did together clashes with none of its own accesses, and what it does together with none before.
+  const bool of_others = other.stamp().thread() == Stamp::kSeveral
+                             ? other.stamp().is_together()
+                             : other.stamp().thread() / kLanes != actor.index;
+  const bool doubtful = !state_.environment.checks.harmless_races &&
                         access.space == Space::kGlobal && clash != Clash::kWritesWritten &&
-                        !other.is_several() && other.block() == actor.block;
+                        !other.is_several() && other.block() == actor.block &&
+                        (actor.together || of_others);
   const bool writes = clash != Clash::kReadsWritten;
   const bool written = clash != Clash::kWritesRead;
   std::string who;

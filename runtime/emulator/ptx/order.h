@@ -27,7 +27,8 @@ class Stamp {
   static constexpr int kThreadBits = 12;
   static constexpr uint32_t kSeveral = 1024;   // Of threads: more than one.
   static constexpr uint32_t kUnderWay = 1025;  // A copy that has not landed.
-  static constexpr uint32_t kTogether = 2048;  // Added to the thread's number.
+  // Added to the thread's number; to kSeveral, if warps did it that were each together.
+  static constexpr uint32_t kTogether = 2048;
   static constexpr uint32_t kTimeMax = (uint32_t{1} << (32 - kThreadBits)) - 1;
 
   constexpr Stamp() = default;
