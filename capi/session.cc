@@ -41,6 +41,15 @@ coppice_status With(coppice_session* session, Body&& body) noexcept {
   });
 }
 
+// The same, of what asks no driver for anything.
+template <typename Body>
+coppice_status WithHostSide(coppice_session* session, Body&& body) noexcept {
+  return Answer([&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(CheckSession(session));
+    return body(*session->session);
+  });
+}
+
 absl::StatusOr<coppice_loan*> LendOf(coppice_session& session, int32_t lane) {
   COPPICE_ASSIGN_OR_RETURN(Loan loan, session.session->memory().Lend(lane));
   return new coppice_loan{.session = Held<coppice_session>::Share(&session),
@@ -133,11 +142,13 @@ absl::Status LoadProfileInto(coppice_session& session,
 }  // namespace coppice::capi
 
 using coppice::Session;
+using coppice::capi::Answer;
 using coppice::capi::AnswerOn;
 using coppice::capi::CheckHandle;
 using coppice::capi::ClearOut;
 using coppice::capi::Held;
 using coppice::capi::With;
+using coppice::capi::WithHostSide;
 
 coppice_session::~coppice_session() {
   const coppice::capi::CurrentScope current(device.get());
@@ -187,7 +198,7 @@ void coppice_session_release(coppice_session* session) {
 }
 
 coppice_status coppice_set_stance(coppice_session* session, int32_t stance) {
-  return With(session, [&](Session& on) -> absl::Status {
+  return WithHostSide(session, [&](Session& on) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const coppice::Stance read,
                              coppice::capi::EnumOf<coppice::Stance>(stance, "stance"));
     on.SetStance(read);
@@ -196,7 +207,7 @@ coppice_status coppice_set_stance(coppice_session* session, int32_t stance) {
 }
 
 coppice_status coppice_set_seed(coppice_session* session, uint64_t seed) {
-  return With(session, [&](Session& on) {
+  return WithHostSide(session, [&](Session& on) {
     on.SetSeed(seed);
     return absl::OkStatus();
   });

@@ -21,6 +21,18 @@ option(COPPICE_DEVICE_CODE "Compile kernels for the GPU where nvcc is found" ${C
 
 find_program(COPPICE_NVCC nvcc PATHS /usr/local/cuda/bin DOC "nvcc, for device code; optional")
 
+# The first whose kernels may have the 32,760 bytes of parameters that staging takes.
+set(COPPICE_NVCC_MIN 12.1)
+if(COPPICE_DEVICE_CODE AND COPPICE_NVCC)
+  execute_process(COMMAND "${COPPICE_NVCC}" --version OUTPUT_VARIABLE nvcc_version)
+  string(REGEX REPLACE ".*release ([0-9.]+).*" "\\1" nvcc_version "${nvcc_version}")
+  if(NOT nvcc_version VERSION_GREATER_EQUAL COPPICE_NVCC_MIN)
+    message(FATAL_ERROR
+      "${COPPICE_NVCC} is of CUDA ${nvcc_version}; kernels need CUDA ${COPPICE_NVCC_MIN} or later: "
+      "give another by -DCOPPICE_NVCC=, or build without device code, by -DCOPPICE_DEVICE_CODE=OFF")
+  endif()
+endif()
+
 # Puts what tells nvcc the architectures into `result`.
 function(coppice_device_flags result)
   if(COPPICE_CUDA_ARCHITECTURE STREQUAL "native")

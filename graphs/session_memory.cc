@@ -231,7 +231,7 @@ absl::Status SessionMemory::Transfer(Direction direction, SavedBytes& copy) {
         copy.address, static_cast<const void*>(copy.bytes.data()), copy.bytes.size(), stream));
   }
   if (lane.order().Wait().ok()) return absl::OkStatus();
-  return lane.order().WaitForStream(stream);
+  return SynchronizeStream(lane.driver, stream);
 }
 
 // Transfer of bytes that nobody else keeps.

@@ -22,6 +22,7 @@ using GetProcAddress = CuResult (*)(
     const char* symbol, void** function, int version, uint64_t flags, int* query_result);
 
 constexpr const char* kGetProcAddressName = "cuGetProcAddress_v2";
+constexpr int kDriverVersionMin = 12'030;
 
 // "13.0" from 13000; "unknown" if `get_version` is null or fails.
 std::string VersionText(CuResult (*get_version)(int*)) {
@@ -91,6 +92,16 @@ absl::StatusOr<DriverTable> ResolveTable(GetProcAddress get, const char* library
   return table;
 }
 
+// An older driver may have every entry, but hands out older ABIs of some, whatever is asked for.
+absl::Status CheckVersion(const DriverTable& table) {
+  int version = 0;
+  if (table.DriverGetVersion(&version) == CuResult::kSuccess && version >= kDriverVersionMin)
+    return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnimplemented,
+                   "Driver::LoadCuda: the driver is of CUDA {}; upgrade it to CUDA 12.3 or later",
+                   VersionText(table.DriverGetVersion));
+}
+
 }  // namespace
 
 absl::StatusOr<Driver> Driver::LoadCuda(const char* library) {
@@ -109,6 +120,7 @@ absl::StatusOr<Driver> Driver::LoadCuda(const char* library) {
                      kGetProcAddressName);
   }
   COPPICE_ASSIGN_OR_RETURN(const DriverTable table, ResolveTable(get, name));
+  COPPICE_RETURN_IF_ERROR(CheckVersion(table));
   const Driver driver(table, DriverKind::kCuda);
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::Init>(0U));
   int count = 0;

@@ -72,8 +72,12 @@ Stream::~Stream() {
 }
 
 absl::Status Stream::Synchronize() const {
-  const RelaxedCaptureScope relaxed(*driver_);
-  return driver_->Call<&DriverTable::StreamSynchronize>(handle_);
+  return SynchronizeStream(*driver_, handle_);
+}
+
+absl::Status SynchronizeStream(const Driver& driver, CuStream stream) {
+  const RelaxedCaptureScope relaxed(driver);
+  return driver.Call<&DriverTable::StreamSynchronize>(stream);
 }
 
 absl::StatusOr<Event> Event::Create(const Driver& driver, Timing timing) {

@@ -164,7 +164,7 @@ absl::StatusOr<DetachedOutputs> Lease::Detach(CuStream stream, DetachMemory sour
     // What was queued reads the outputs, and writes what is about to be freed.
     if (copied.ok() && ordered) copied = lane.order().Join(stream);
     if (!copied.ok()) {
-      (void)lane.order().WaitForStream(stream).ok();
+      (void)SynchronizeStream(lane.driver, stream).ok();
       return copied;
     }
   }

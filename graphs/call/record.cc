@@ -95,8 +95,7 @@ absl::StatusOr<std::unique_ptr<Node>> BackgroundJob::RecordUnlocked(Room& room, 
                                      .now_ns = parts.options.now_ns},
                                     draft));
     // Calls launch it on streams of theirs, which nothing orders behind the upload.
-    const RelaxedCaptureScope relaxed(parts.driver);
-    COPPICE_RETURN_IF_ERROR(parts.driver.Call<&DriverTable::StreamSynchronize>(stream));
+    COPPICE_RETURN_IF_ERROR(SynchronizeStream(parts.driver, stream));
     return node;
   } catch (const std::bad_alloc&) {
     // No call is there to pass it on to: as without room on the device, a later call tries again.

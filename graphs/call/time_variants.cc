@@ -153,7 +153,7 @@ absl::StatusOr<VariantTimes> TimeOf(const SessionParts& parts, const Request& re
   VariantTrial trial(parts, request, lane);
   // Whatever happens, nothing runs any more when its memory goes.
   const absl::Cleanup wait = [&] {
-    (void)parts.driver.Call<&DriverTable::StreamSynchronize>(request.call.stream).ok();
+    (void)SynchronizeStream(parts.driver, request.call.stream).ok();
   };
   COPPICE_RETURN_IF_ERROR(trial.Prepare());
   return trial.Time();

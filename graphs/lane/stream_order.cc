@@ -77,7 +77,7 @@ absl::Status StreamOrder::Join(CuStream stream) {
   if (refused.ok() && RefuseCapture(last_stream_).ok() && handoff_.Record(stream).ok() &&
       handoff_.MakeWait(last_stream_).ok())
     return absl::OkStatus();
-  const absl::Status waited = WaitForStream(stream);
+  const absl::Status waited = SynchronizeStream(*driver_, stream);
   return CuResultOf(waited) == CuResult::kInvalidHandle ? WaitForContext() : waited;
 }
 
@@ -94,18 +94,13 @@ absl::Status StreamOrder::Drain() {
   return absl::OkStatus();
 }
 
-absl::Status StreamOrder::WaitForStream(CuStream stream) const {
-  const RelaxedCaptureScope relaxed(*driver_);
-  return driver_->Call<&DriverTable::StreamSynchronize>(stream);
-}
-
 absl::Status StreamOrder::WaitForContext() const {
   const RelaxedCaptureScope relaxed(*driver_);
   return driver_->Call<&DriverTable::CtxSynchronize>();
 }
 
 void StreamOrder::WaitAtEnd() {
-  if (!Wait().ok() && last_stream_ != nullptr) (void)WaitForStream(last_stream_).ok();
+  if (!Wait().ok() && last_stream_ != nullptr) (void)SynchronizeStream(*driver_, last_stream_).ok();
 }
 
 absl::StatusOr<bool> StreamOrder::IsIdle() {

@@ -62,11 +62,10 @@ class StreamOrder {
   absl::Status RefuseCapture(CuStream stream) const;
   absl::StatusOr<bool> LastStreamCaptures();
 
-  // Waits on the host for the lane's last work; Drain also notes that it has run; WaitForStream for
-  // everything queued there. WaitAtEnd tries both, because a dead context refuses one.
+  // Waits on the host for the lane's last work; Drain also notes that it has run. WaitAtEnd then
+  // tries to wait for its stream, because a dead context refuses one of them.
   absl::Status Wait();
   absl::Status Drain();
-  absl::Status WaitForStream(CuStream stream) const;
   void WaitAtEnd();
 
   // Whether all work in the lane's order has run, that of readers and borrowers included.

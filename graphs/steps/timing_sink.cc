@@ -24,7 +24,7 @@ absl::Status TimingSink::Launch(const KernelLaunch& launch, std::span<const Touc
 
 absl::StatusOr<std::vector<double>> TimingSink::TakeTimes(size_t count) {
   std::vector<double> times(count);
-  COPPICE_RETURN_IF_ERROR(driver_.Call<&DriverTable::StreamSynchronize>(stream_));
+  COPPICE_RETURN_IF_ERROR(SynchronizeStream(driver_, stream_));
   for (const Timed& timed : std::span(timed_).first(std::exchange(used_, 0))) {
     COPPICE_ASSIGN_OR_RETURN(const double us, timed.end.ElapsedUs(timed.begin));
     times[timed.choice] += us;

@@ -231,7 +231,7 @@ TEST_F(StreamOrderTest, HostMayWaitForTheLanesLastWork) {
   Call(device_.stream());
   ASSERT_OK(order_.Wait());
   Work(other_.handle());  // Ordered by the host alone.
-  ASSERT_OK(order_.WaitForStream(other_.handle()));
+  ASSERT_OK(SynchronizeStream(device_.driver(), other_.handle()));
   Work(device_.stream());
   order_.WaitAtEnd();
   Work(other_.handle());

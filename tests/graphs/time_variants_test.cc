@@ -97,6 +97,21 @@ TEST_F(TimeVariantsTest, WarmTimesAheadOfTraffic) {
   EXPECT_EQ(clock_.timed(), timed);
 }
 
+TEST_F(TimeVariantsTest, ACaptureOfTheApplicationOutlivesTheTiming) {
+  const LoadedPackage& loaded = LoadVariants();
+  const std::unique_ptr<Session> session = MakeTimedSession();
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session->Register(loaded, "main", {}));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Stream other, Stream::Create(device_.driver()));
+  const DriverTable& driver = device_.driver().table();
+  ASSERT_EQ(driver.StreamBeginCapture(other.handle(), CuCaptureMode::kGlobal), CuResult::kSuccess);
+  const std::vector<std::vector<int64_t>> buckets = {{64}};
+  EXPECT_OK(session->warming().Warm(*program, nullptr, buckets, {}, {}));
+  CuGraph captured = nullptr;
+  ASSERT_EQ(driver.StreamEndCapture(other.handle(), &captured), CuResult::kSuccess);
+  EXPECT_EQ(driver.GraphDestroy(captured), CuResult::kSuccess);
+  EXPECT_GT(clock_.timed(), 0);
+}
+
 TEST_F(TimeVariantsTest, NothingIsTimedWhereNobodyWantsTo) {
   const LoadedPackage& loaded = LoadVariants();
   SetCosts(loaded, {3, 1, 2});

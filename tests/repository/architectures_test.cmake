@@ -1,4 +1,5 @@
-# Device code for the architectures asked for: several, native, and an error for anything else.
+# Device code for the architectures asked for: several, native, and an error for anything else, as
+# for an nvcc that is too old.
 # Builds a small project that includes cmake/CoppiceKernels.cmake, once per case, with nvcc.
 
 if(NOT NVCC)
@@ -52,3 +53,13 @@ foreach(wrong "sm_90" "80,90" "80;newest" "")
     message(FATAL_ERROR "\"${wrong}\" is not refused in words: ${output}")
   endif()
 endforeach()
+
+# An nvcc that says that it is older.
+set(old "${WORK_DIR}_nvcc")
+file(WRITE "${old}" "#!/bin/sh\necho 'Cuda compilation tools, release 11.8, V11.8.89'\n")
+file(CHMOD "${old}" PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE)
+set(NVCC "${old}")
+build_kernel("90")
+if(result EQUAL 0 OR NOT output MATCHES "is of CUDA 11.8; kernels need CUDA 12.1 or later")
+  message(FATAL_ERROR "An nvcc of 11.8 is not refused in words: ${output}")
+endif()

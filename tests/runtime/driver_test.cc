@@ -22,6 +22,7 @@ struct FakeLibrary {
   std::vector<std::string> null;            // Symbols whose look-up succeeds with null.
   CuResult init_result = CuResult::kSuccess;
   int device_count = 1;
+  int version = 12'030;
   std::vector<Request> requests;
 };
 
@@ -45,7 +46,7 @@ void* FakeEntry(std::string_view symbol) {
   static DriverTable table = [] {
     DriverTable entries = SucceedingTable();
     entries.DriverGetVersion = [](int* version) {
-      *version = 12030;
+      *version = fake->version;
       return CuResult::kSuccess;
     };
     entries.Init = [](unsigned) { return fake->init_result; };
@@ -265,6 +266,14 @@ TEST(LoadCudaTest, MissingVersionEntryIsReportedToo) {
   FakeLibraryScope library;
   library->null = {"cuDriverGetVersion"};
   EXPECT_THAT(LoadFake(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("CUDA unknown")));
+}
+
+TEST(LoadCudaTest, AnOlderDriverIsRefusedThoughItHasEveryEntry) {
+  FakeLibraryScope library;
+  library->version = 12'020;
+  const auto driver = LoadFake();
+  EXPECT_THAT(driver, StatusIs(absl::StatusCode::kUnimplemented,
+                               HasSubstr("the driver is of CUDA 12.2; upgrade it to CUDA 12.3")));
 }
 
 TEST(LoadCudaTest, StubResultIsUnavailable) {

@@ -124,6 +124,9 @@ class DeviceMemory {
   int64_t bytes_;
 };
 
+// Waits on the host for all work on `stream`. Runs in a RelaxedCaptureScope. Errors: the driver's.
+absl::Status SynchronizeStream(const Driver& driver, CuStream stream);
+
 // The id of the live allocation that holds `address`. No other allocation of this process, past or
 // future, has the same id. So a kept id shows later whether the memory was freed, even if its
 // address was given out again. For cuMemAlloc it is the driver's id. For mapped memory it changes
