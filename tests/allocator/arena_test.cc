@@ -5,28 +5,22 @@
 
 #include "coppice/runtime/driver.h"
 
+#include "tests/allocator/small_device.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
 namespace {
 
-constexpr int64_t kGranule = 2 * kMiB;
 constexpr int64_t kHandle = 2 * kGranule;
 constexpr int64_t kWindow = 64 * kMiB;
 
 // Small handles, so that a few of them are quickly mapped.
-Arena::Options MakeOptions(int windows, int64_t window_bytes) {
+Arena::Options SmallHandles(int windows, int64_t window_bytes) {
   Arena::Options options;
   options.window_count = windows;
   options.window_bytes = window_bytes;
   options.handle_bytes = kHandle;
-  return options;
-}
-
-Emulator::Options WithMemory(int64_t bytes) {
-  Emulator::Options options = TestEmulatorOptions();
-  options.memory_bytes = bytes;
   return options;
 }
 
@@ -47,7 +41,7 @@ class ArenaTest : public testing::Test {
 };
 
 TEST_F(ArenaTest, CreateReservesTheWindowsAndMapsNothing) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(3, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(3, kWindow));
   EXPECT_EQ(device_.emulator().live().reserved_bytes, 3 * kWindow);
   EXPECT_EQ(device_.emulator().live().mapped_bytes, 0);
   EXPECT_EQ(creates(), 0);
@@ -58,7 +52,7 @@ TEST_F(ArenaTest, CreateReservesTheWindowsAndMapsNothing) {
 }
 
 TEST_F(ArenaTest, CreateRoundsWindowsUpToTheGranularity) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kGranule + 1));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kGranule + 1));
   EXPECT_EQ(arena->granularity(), kGranule);
   EXPECT_EQ(arena->window_bytes(), 2 * kGranule);
   EXPECT_EQ(arena->base(0) % kGranule, 0u);
@@ -66,19 +60,19 @@ TEST_F(ArenaTest, CreateRoundsWindowsUpToTheGranularity) {
 }
 
 TEST_F(ArenaTest, CreateRejectsOptionsOutOfRange) {
-  Arena::Options no_handle = MakeOptions(1, kMiB);
+  Arena::Options no_handle = SmallHandles(1, kMiB);
   no_handle.handle_bytes = 0;
-  Arena::Options odd_handle = MakeOptions(1, kMiB);
+  Arena::Options odd_handle = SmallHandles(1, kMiB);
   odd_handle.handle_bytes = kGranule + kMiB;
   for (const Arena::Options& options :
-       {MakeOptions(0, kMiB), MakeOptions(1, 0), MakeOptions(1, -kMiB), MakeOptions(1, INT64_MAX),
-        MakeOptions(2, INT64_MAX / 2), no_handle, odd_handle}) {
+       {SmallHandles(0, kMiB), SmallHandles(1, 0), SmallHandles(1, -kMiB),
+        SmallHandles(1, INT64_MAX), SmallHandles(2, INT64_MAX / 2), no_handle, odd_handle}) {
     EXPECT_THAT(Arena::Create(device_.driver(), 0, options), StatusIs(kWrongArgument));
   }
 }
 
 TEST_F(ArenaTest, GrowMapsTheBytesRoundedUpToTheGranularity) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(2, kWindow));
   ASSERT_OK(arena->Grow(1, 1));
   EXPECT_EQ(arena->mapped_bytes(1), kGranule);
   ASSERT_OK(arena->Grow(1, kGranule + 1));
@@ -90,7 +84,7 @@ TEST_F(ArenaTest, GrowMapsTheBytesRoundedUpToTheGranularity) {
 }
 
 TEST_F(ArenaTest, GrowCreatesAndMapsEachHandleAndSetsAccessOnce) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
   const int64_t before = device_.ledger().calls();
   ASSERT_OK(arena->Grow(0, 2 * kHandle + 5));  // Two whole handles and an exact tail.
   EXPECT_EQ(arena->mapped_bytes(0), 2 * kHandle + kGranule);
@@ -110,7 +104,7 @@ TEST_F(ArenaTest, HandlesHaveAtMost64MiBByDefault) {
 }
 
 TEST_F(ArenaTest, GrowMakesNoDriverCallWhereAllIsMapped) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
   ASSERT_OK(arena->Grow(0, kGranule));
   const int64_t before = device_.ledger().calls();
   EXPECT_OK(arena->Grow(0, kGranule));
@@ -120,7 +114,7 @@ TEST_F(ArenaTest, GrowMakesNoDriverCallWhereAllIsMapped) {
 }
 
 TEST_F(ArenaTest, GrowthKeepsAddressesAndContents) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(2, kWindow));
   const std::vector<int32_t> values = {1, 2, 3, 4};
   const DeviceAddress start = arena->base(0);
   const DeviceAddress end = start + kGranule - 16;
@@ -135,7 +129,7 @@ TEST_F(ArenaTest, GrowthKeepsAddressesAndContents) {
 }
 
 TEST_F(ArenaTest, GrowRefusesMoreThanTheWindow) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, 4 * kGranule));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(2, 4 * kGranule));
   const int64_t before = device_.ledger().calls();
   EXPECT_THAT(arena->Grow(0, 4 * kGranule + 1), StatusIs(absl::StatusCode::kOutOfRange));
   EXPECT_EQ(device_.ledger().calls(), before);
@@ -145,7 +139,7 @@ TEST_F(ArenaTest, GrowRefusesMoreThanTheWindow) {
 }
 
 TEST_F(ArenaTest, TrimUnmapsTheHandlesThatLieWhollyAboveAndKeepsThem) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
   ASSERT_OK(arena->Grow(0, 3 * kHandle));
   ASSERT_OK(arena->Grow(0, 3 * kHandle + kGranule));
   ASSERT_OK(arena->Trim(0, kHandle + 1));
@@ -161,7 +155,7 @@ TEST_F(ArenaTest, TrimUnmapsTheHandlesThatLieWhollyAboveAndKeepsThem) {
 }
 
 TEST_F(ArenaTest, GrowTakesSpareHandlesThatFitTheLargestFirst) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(2, kWindow));
   ASSERT_OK(arena->Grow(0, kHandle));
   ASSERT_OK(arena->Grow(0, kHandle + kGranule));
   ASSERT_OK(arena->Trim(0, 0));
@@ -176,7 +170,7 @@ TEST_F(ArenaTest, GrowTakesSpareHandlesThatFitTheLargestFirst) {
 }
 
 TEST_F(ArenaTest, TrimReturnsTheBytesUnmapped) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
   ASSERT_OK(arena->Grow(0, kHandle + kGranule));
   EXPECT_EQ(arena->TrimmableBytes(0, kHandle + 1), 0);
   EXPECT_EQ(arena->TrimmableBytes(0, kHandle), kGranule);
@@ -190,7 +184,7 @@ TEST_F(ArenaTest, TrimReturnsTheBytesUnmapped) {
 }
 
 TEST_F(ArenaTest, GrowsAgainAtTheSameAddressesAfterATrim) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
   ASSERT_OK(arena->Grow(0, 2 * kGranule));
   ASSERT_OK(arena->Trim(0, 0));
   ASSERT_OK(arena->Grow(0, kGranule));
@@ -201,7 +195,7 @@ TEST_F(ArenaTest, GrowsAgainAtTheSameAddressesAfterATrim) {
 
 TEST_F(ArenaTest, DestructionUnmapsHandleByHandleAndFreesTheRange) {
   {
-    const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kWindow));
+    const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(2, kWindow));
     ASSERT_OK(arena->Grow(0, kHandle + kGranule));
     ASSERT_OK(arena->Grow(1, kGranule));
   }
@@ -214,7 +208,7 @@ TEST_F(ArenaTest, DestructionUnmapsHandleByHandleAndFreesTheRange) {
 using ArenaDeathTest = ArenaTest;
 
 TEST_F(ArenaDeathTest, ChecksTheWindow) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(2, kMiB));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(2, kMiB));
   EXPECT_DEATH(arena->base(2), "no such window");
   EXPECT_DEATH(arena->base(-1), "no such window");
   EXPECT_DEATH(arena->mapped_bytes(2), "no such window");
@@ -224,7 +218,7 @@ TEST_F(ArenaDeathTest, ChecksTheWindow) {
 TEST(ArenaMemoryTest, AFailedGrowthLeavesTheWindowAsBefore) {
   TestDevice device(WithMemory(4 * kGranule), DriverLedger::Options());
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Arena> arena,
-                               Arena::Create(device.driver(), 0, MakeOptions(1, kWindow)));
+                               Arena::Create(device.driver(), 0, SmallHandles(1, kWindow)));
   ASSERT_OK(arena->Grow(0, kGranule));
   // The first handle still fits, the second does not.
   const absl::Status status = arena->Grow(0, 5 * kGranule);
@@ -248,7 +242,7 @@ class ArenaFaultTest : public ArenaTest {
   // Grows by one handle and then, when `entry` fails, by two more.
   template <typename Entry>
   void ExpectRollback(Entry entry, int64_t nth) {
-    const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+    const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
     ASSERT_OK(arena->Grow(0, kGranule));
     Fail(entry, nth);
     EXPECT_THAT(arena->Grow(0, kHandle + 2 * kGranule), StatusIs(absl::StatusCode::kInternal));
@@ -260,7 +254,7 @@ class ArenaFaultTest : public ArenaTest {
 };
 
 TEST_F(ArenaFaultTest, CreateReturnsTheDriversErrors) {
-  const auto create = [this] { return Arena::Create(device_.driver(), 0, MakeOptions(1, kMiB)); };
+  const auto create = [this] { return Arena::Create(device_.driver(), 0, SmallHandles(1, kMiB)); };
   Fail(&DriverTable::MemGetAllocationGranularity);
   EXPECT_THAT(create(), StatusIs(absl::StatusCode::kInternal));
   Fail(&DriverTable::MemAddressReserve);
@@ -279,7 +273,7 @@ TEST_F(ArenaTest, NothingItDoesBreaksACaptureOfTheApplication) {
   const DriverTable& cu = device_.driver().table();
   ASSERT_EQ(cu.StreamBeginCapture(device_.stream(), CuCaptureMode::kGlobal), CuResult::kSuccess);
   {
-    const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+    const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
     EXPECT_OK(arena->Grow(0, 3 * kGranule));
     EXPECT_OK(arena->Trim(0, 0));
     EXPECT_OK(arena->Grow(0, kGranule));
@@ -290,7 +284,7 @@ TEST_F(ArenaTest, NothingItDoesBreaksACaptureOfTheApplication) {
 }
 
 TEST_F(ArenaFaultTest, AFailedTrimKeepsWhatIsBelowAndReleasesTheRestLater) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
   for (int64_t granules = 1; granules <= 3; ++granules)
     ASSERT_OK(arena->Grow(0, granules * kGranule));
   Fail(&DriverTable::MemUnmap, 2);
@@ -303,7 +297,7 @@ TEST_F(ArenaFaultTest, AFailedTrimKeepsWhatIsBelowAndReleasesTheRestLater) {
 }
 
 TEST_F(ArenaFaultTest, GrowsAgainWhereATrimFailed) {
-  const std::unique_ptr<Arena> arena = MakeArena(MakeOptions(1, kWindow));
+  const std::unique_ptr<Arena> arena = MakeArena(SmallHandles(1, kWindow));
   ASSERT_OK(arena->Grow(0, kGranule));
   Fail(&DriverTable::MemUnmap);
   EXPECT_THAT(arena->Trim(0, 0), StatusIs(absl::StatusCode::kInternal));

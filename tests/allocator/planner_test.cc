@@ -182,11 +182,10 @@ TEST(PlannerTest, CountsRoundedSizesAsGoodEnough) {
 }
 
 TEST(PlannerTest, PlansHugeBuffersWithoutOverflow) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  const std::vector<Buffer> buffers = {MakeBuffer({{0, kMost}}, kMost / 2),
-                                       MakeBuffer({{0, 1}}, kMost / 2)};
+  const std::vector<Buffer> buffers = {MakeBuffer({{0, INT64_MAX}}, INT64_MAX / 2),
+                                       MakeBuffer({{0, 1}}, INT64_MAX / 2)};
   COPPICE_ASSERT_OK_AND_ASSIGN(const PlannerResult result, PlanBuffers(buffers));
-  EXPECT_EQ(result.plan.height, kMost / 2 * 2);
+  EXPECT_EQ(result.plan.height, INT64_MAX / 2 * 2);
 }
 
 // Random programs: short and long lifetimes, gaps, several alignments, obstacles that do not meet.

@@ -3,13 +3,12 @@
 
 #include "coppice/allocator/pool.h"
 
+#include "tests/allocator/small_device.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
 namespace {
-
-constexpr int64_t kGranule = 2 * kMiB;
 
 // Accounts: two for windows, and what the pool does not map.
 constexpr int kLow = 0;
@@ -20,12 +19,6 @@ constexpr int kAccounts = 4;
 
 Pool::Options MakeOptions(std::vector<int> accounts, int64_t window_bytes) {
   return {.accounts = std::move(accounts), .spare_account = kSpare, .window_bytes = window_bytes};
-}
-
-Emulator::Options WithMemory(int64_t bytes) {
-  Emulator::Options options = TestEmulatorOptions();
-  options.memory_bytes = bytes;
-  return options;
 }
 
 class PoolTest : public testing::Test {

@@ -20,18 +20,17 @@ TEST(RangeAllocatorTest, StartsEmpty) {
 }
 
 TEST(RangeAllocatorTest, RefusesWhatNoCapacityHolds) {
-  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   RangeAllocator none(0, 256);
   EXPECT_EQ(none.Allocate(1), std::nullopt);
   RangeAllocator partial(300, 256);  // The last 44 bytes hold no aligned size.
   EXPECT_EQ(partial.Allocate(257), std::nullopt);
-  EXPECT_EQ(partial.Allocate(kMost), std::nullopt);
+  EXPECT_EQ(partial.Allocate(INT64_MAX), std::nullopt);
   EXPECT_EQ(partial.Allocate(256), 0);
   EXPECT_EQ(partial.Allocate(1), std::nullopt);
   EXPECT_OK(partial.Validate());
-  RangeAllocator whole(kMost, 256);
-  EXPECT_EQ(whole.Allocate(kMost), std::nullopt);
-  EXPECT_EQ(whole.Allocate(kMost - 255), 0);
+  RangeAllocator whole(INT64_MAX, 256);
+  EXPECT_EQ(whole.Allocate(INT64_MAX), std::nullopt);
+  EXPECT_EQ(whole.Allocate(INT64_MAX - 255), 0);
 }
 
 TEST(RangeAllocatorDeathTest, ChecksWhatItRequires) {

@@ -13,8 +13,6 @@
 namespace coppice {
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
 // A node with an output of `kept` bytes, live for `levels`, after a buffer of `used` bytes.
 TreeNode MakeNode(int parent, int64_t kept, int64_t used, int levels = TreeOutput::kToTheEnd) {
   return {.parent = parent,
@@ -142,7 +140,7 @@ TEST(TreePlanTest, RejectsMalformedTrees) {
   absent.outputs[0].buffer = 2;
   EXPECT_EQ(code({absent}), kWrongArgument);
   TreeNode forever = MakeNode(-1, 1, 1);
-  forever.buffers[1].lifetime[0].upper = kMost - 1;
+  forever.buffers[1].lifetime[0].upper = INT64_MAX - 1;
   EXPECT_EQ(code({forever}), absl::StatusCode::kOk);
   EXPECT_EQ(code({forever, MakeNode(0, 1, 1)}), kWrongArgument);
 }

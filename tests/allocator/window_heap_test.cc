@@ -3,29 +3,23 @@
 
 #include "coppice/allocator/window_heap.h"
 
+#include "tests/allocator/small_device.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
 
 namespace coppice {
 namespace {
 
-constexpr int64_t kGranule = 2 * kMiB;
 constexpr int kMapped = 0;  // Accounts.
-constexpr int kSpare = 1;
-constexpr int kOther = 2;
-
-Emulator::Options WithMemory(int64_t bytes) {
-  Emulator::Options options = TestEmulatorOptions();
-  options.memory_bytes = bytes;
-  return options;
-}
+constexpr int kUnmapped = 1;
+constexpr int kElsewhere = 2;
 
 class WindowHeapTest : public testing::Test {
  protected:
   std::unique_ptr<Pool> MakePool(int64_t window_bytes) {
     absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(
         device_.driver(), 0, budget_,
-        {.accounts = {kMapped, kMapped}, .spare_account = kSpare, .window_bytes = window_bytes});
+        {.accounts = {kMapped, kMapped}, .spare_account = kUnmapped, .window_bytes = window_bytes});
     EXPECT_OK(pool);
     return pool.ok() ? *std::move(pool) : nullptr;
   }
@@ -133,7 +127,7 @@ TEST_F(WindowHeapTest, ARefusedBudgetIsAnAnswerThatSaysHowMuchIsLacking) {
   const std::unique_ptr<Pool> pool = MakePool(64 * kMiB);
   WindowHeap heap(*pool, 0);
   Allocate(heap, kGranule);
-  ASSERT_TRUE(budget_.Charge(kOther, 24 * kMiB - kGranule - 7).admitted());
+  ASSERT_TRUE(budget_.Charge(kElsewhere, 24 * kMiB - kGranule - 7).admitted());
   const BudgetUsage before = budget_.usage();
   COPPICE_ASSERT_OK_AND_ASSIGN(const Grant refused, heap.Allocate(1));
   EXPECT_FALSE(refused.granted());
@@ -141,7 +135,7 @@ TEST_F(WindowHeapTest, ARefusedBudgetIsAnAnswerThatSaysHowMuchIsLacking) {
   EXPECT_EQ(budget_.usage(), before);
   EXPECT_EQ(heap.live_bytes(), kGranule);
   EXPECT_EQ(heap.top_peak(), kGranule);
-  budget_.Discharge(kOther, kGranule - 7);
+  budget_.Discharge(kElsewhere, kGranule - 7);
   Allocate(heap, 1);
 }
 
@@ -159,7 +153,7 @@ TEST_F(WindowHeapTest, TrimTakesMemoryAboveTheHighestLiveByte) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const int64_t rest, heap.Trim());
   EXPECT_EQ(rest, kGranule);
   EXPECT_EQ(budget_.bytes(kMapped), kGranule);  // The other heap's.
-  EXPECT_EQ(budget_.bytes(kSpare), 4 * kGranule);
+  EXPECT_EQ(budget_.bytes(kUnmapped), 4 * kGranule);
   ASSERT_OK(pool->ReleaseSpares());
   EXPECT_EQ(device_.ledger().created_bytes(), kGranule);
 }

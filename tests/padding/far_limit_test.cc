@@ -18,9 +18,9 @@ constexpr double kBar = 1.15;
 constexpr int64_t kLimitMax = int64_t{1} << 20;
 constexpr int64_t kCalls = 4000;
 
-class Draw {
+class Draws {
  public:
-  Draw() : random_(TestSeed()) {}
+  Draws() : random_(TestSeed()) {}
 
   double Uniform() { return (static_cast<double>(random_() >> 11) + 0.5) * 0x1p-53; }
   double Normal() { return std::sqrt(-2 * std::log(Uniform())) * std::cos(2 * M_PI * Uniform()); }
@@ -33,7 +33,7 @@ class Draw {
 };
 
 // By shape, traffic of sizes up to `largest`.
-std::map<std::string, std::vector<int64_t>> DrawTraffic(Draw& draw, int64_t largest) {
+std::map<std::string, std::vector<int64_t>> DrawTraffic(Draws& draw, int64_t largest) {
   std::map<std::string, std::vector<int64_t>> traffic;
   const auto most = static_cast<double>(largest);
   for (int64_t call = 0; call < kCalls; ++call) {
@@ -72,7 +72,7 @@ double WasteOf(const SizeHistogram& histogram, const std::vector<int64_t>& bucke
 }
 
 TEST(FarLimitTest, LearningPadsAsWithTheLargestSizeAsTheLimit) {
-  Draw draw;
+  Draws draw;
   for (const int64_t most : {draw.Between(40, 63), draw.Between(500, 5000)}) {
     for (const auto& [shape, sizes] : DrawTraffic(draw, most)) {
       COPPICE_ASSERT_OK_AND_ASSIGN(const SizeHistogram traffic, SizeHistogram::FromSizes(sizes));
@@ -113,7 +113,7 @@ std::vector<int64_t> RelearnedFromPow2(const SizeHistogram& traffic, int64_t lim
 }
 
 TEST(FarLimitTest, LearningAgainPadsAsWithTheLargestSizeAsTheLimit) {
-  Draw draw;
+  Draws draw;
   for (const int64_t most : {draw.Between(40, 63), draw.Between(500, 1000)}) {
     for (const auto& [shape, sizes] : DrawTraffic(draw, most)) {
       COPPICE_ASSERT_OK_AND_ASSIGN(const SizeHistogram traffic, SizeHistogram::FromSizes(sizes));

@@ -14,8 +14,6 @@ void PrintTo(const JointSize& size, std::ostream* out) {
 
 namespace {
 
-constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
-
 JointPolicy Parsed(const std::string& text, JointSize limit) {
   const absl::StatusOr<JointPolicy> policy = JointPolicy::Parse(text, limit);
   EXPECT_OK(policy);
@@ -233,7 +231,7 @@ TEST(JointPolicyTest, FindsNothingBeyondTheLimit) {
     const JointPolicy policy = Parsed(text, {4, 6});
     EXPECT_EQ(policy.Find(4, 6), (JointSize{4, 6})) << text;
     for (const JointSize beyond :
-         {JointSize{5, 1}, JointSize{1, 7}, JointSize{kInt64Max, kInt64Max}}) {
+         {JointSize{5, 1}, JointSize{1, 7}, JointSize{INT64_MAX, INT64_MAX}}) {
       EXPECT_EQ(policy.Find(beyond.a, beyond.b), std::nullopt) << text;
       EXPECT_EQ(policy.WhyNone(beyond.a, beyond.b), NoBucket::kBeyondMaximum) << text;
     }

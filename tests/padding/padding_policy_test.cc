@@ -8,8 +8,6 @@
 namespace coppice {
 namespace {
 
-constexpr int64_t kInt64Max = std::numeric_limits<int64_t>::max();
-
 std::vector<int64_t> BucketsOf(const std::string& text, int64_t maximum) {
   const absl::StatusOr<PaddingPolicy> policy = PaddingPolicy::Parse(text, maximum);
   EXPECT_TRUE(policy.ok()) << policy.status();
@@ -77,7 +75,7 @@ TEST(PaddingPolicyTest, FindsNothingAboveTheMaximum) {
     const absl::StatusOr<PaddingPolicy> policy = PaddingPolicy::Parse(text, 48);
     ASSERT_TRUE(policy.ok()) << policy.status();
     EXPECT_EQ(policy->Find(49), std::nullopt) << text;
-    EXPECT_EQ(policy->Find(kInt64Max), std::nullopt) << text;
+    EXPECT_EQ(policy->Find(INT64_MAX), std::nullopt) << text;
   }
 }
 
@@ -111,12 +109,12 @@ TEST(PaddingPolicyTest, GeometricGrowsEvenByTheLeastRatio) {
 TEST(PaddingPolicyTest, RampDoublesUpToTheStepWhichIsABucket) {
   EXPECT_THAT(PaddingPolicy::Ramp(3, 16, 60)->buckets(), ElementsAre(3, 6, 12, 16, 32, 48, 60));
   EXPECT_THAT(PaddingPolicy::Ramp(16, 16, 60)->buckets(), ElementsAre(16, 32, 48, 60));
-  EXPECT_THAT(PaddingPolicy::Ramp(4, kInt64Max, 60)->buckets(), ElementsAre(4, 8, 16, 32, 60));
+  EXPECT_THAT(PaddingPolicy::Ramp(4, INT64_MAX, 60)->buckets(), ElementsAre(4, 8, 16, 32, 60));
 }
 
 TEST(PaddingPolicyTest, AFirstBucketAboveTheMaximumLeavesTheMaximum) {
-  EXPECT_THAT(PaddingPolicy::Linear(kInt64Max, 48)->buckets(), ElementsAre(48));
-  EXPECT_THAT(PaddingPolicy::Geometric(2, kInt64Max, 48)->buckets(), ElementsAre(48));
+  EXPECT_THAT(PaddingPolicy::Linear(INT64_MAX, 48)->buckets(), ElementsAre(48));
+  EXPECT_THAT(PaddingPolicy::Geometric(2, INT64_MAX, 48)->buckets(), ElementsAre(48));
   EXPECT_THAT(PaddingPolicy::Ramp(100, 200, 48)->buckets(), ElementsAre(48));
 }
 
@@ -127,7 +125,7 @@ TEST(PaddingPolicyTest, ListTakesAnyOrderAndDropsRepeats) {
 
 TEST(PaddingPolicyTest, ListRejectsWhatIsNoBucket) {
   for (const std::vector<int64_t>& buckets :
-       {std::vector<int64_t>{}, {0}, {1, -2}, {49}, {1, kInt64Max}}) {
+       {std::vector<int64_t>{}, {0}, {1, -2}, {49}, {1, INT64_MAX}}) {
     ExpectInvalid(PaddingPolicy::List(buckets, 48));
   }
 }
@@ -147,7 +145,7 @@ TEST(PaddingPolicyTest, FactoriesRejectArgumentsOutOfRange) {
 TEST(PaddingPolicyTest, EveryFactoryChecksTheMaximum) {
   const std::vector<int64_t> one = {1};
   for (const int64_t maximum :
-       {int64_t{0}, int64_t{-1}, PaddingPolicy::kExtentMax + 1, kInt64Max}) {
+       {int64_t{0}, int64_t{-1}, PaddingPolicy::kExtentMax + 1, INT64_MAX}) {
     ExpectInvalid(PaddingPolicy::Exact(maximum));
     ExpectInvalid(PaddingPolicy::Linear(16, maximum));
     ExpectInvalid(PaddingPolicy::Pow2(maximum));

@@ -10,7 +10,7 @@
 namespace coppice {
 namespace {
 
-std::vector<int64_t> BucketsOf(const std::string& name, int64_t maximum) {
+std::vector<int64_t> PresetBuckets(const std::string& name, int64_t maximum) {
   const absl::StatusOr<PaddingPolicy> policy = PaddingPolicy::Parse(name, maximum);
   EXPECT_TRUE(policy.ok()) << policy.status();
   return policy.ok() ? policy->buckets() : std::vector<int64_t>();
@@ -68,29 +68,30 @@ TEST(PaddingPresetsTest, HaveTheCountsThatHaveBeenPublished) {
            {"tpu:256", 16384, 68},
            {"tpu:256", 131072, 516},
        })
-    EXPECT_EQ(BucketsOf(one.name, one.maximum).size(), one.count) << one.name << " " << one.maximum;
+    EXPECT_EQ(PresetBuckets(one.name, one.maximum).size(), one.count)
+        << one.name << " " << one.maximum;
 }
 
 TEST(PaddingPresetsTest, AreTheLaddersOfTheirSystems) {
-  EXPECT_THAT(BucketsOf("vllm", 40), ElementsAre(1, 2, 4, 8, 16, 24, 32, 40));
-  EXPECT_THAT(BucketsOf("sglang", 40), ElementsAre(1, 2, 4, 8, 12, 16, 24, 32, 40));
-  EXPECT_THAT(BucketsOf("sglang-piecewise", 80),
+  EXPECT_THAT(PresetBuckets("vllm", 40), ElementsAre(1, 2, 4, 8, 16, 24, 32, 40));
+  EXPECT_THAT(PresetBuckets("sglang", 40), ElementsAre(1, 2, 4, 8, 12, 16, 24, 32, 40));
+  EXPECT_THAT(PresetBuckets("sglang-piecewise", 80),
               ElementsAre(4, 8, 12, 16, 20, 24, 28, 32, 48, 64, 80));
-  EXPECT_THAT(BucketsOf("trtllm-pre2026", 1000).back(), 1000);
-  EXPECT_THAT(BucketsOf("neuron", 600), ElementsAre(128, 256, 512, 600));
-  EXPECT_THAT(BucketsOf("mini-sglang", 20), ElementsAre(1, 2, 4, 8, 16, 20));
+  EXPECT_THAT(PresetBuckets("trtllm-pre2026", 1000).back(), 1000);
+  EXPECT_THAT(PresetBuckets("neuron", 600), ElementsAre(128, 256, 512, 600));
+  EXPECT_THAT(PresetBuckets("mini-sglang", 20), ElementsAre(1, 2, 4, 8, 16, 20));
   // Sixteen multiples of 128 for twelve places; the first powers fall on the same one.
-  EXPECT_THAT(BucketsOf("hpu-exponential", 2048),
+  EXPECT_THAT(PresetBuckets("hpu-exponential", 2048),
               ElementsAre(128, 256, 384, 512, 640, 768, 896, 1024, 1152, 1280, 1664, 2048));
-  EXPECT_THAT(BucketsOf("hpu-padding-aware", 2048),
+  EXPECT_THAT(PresetBuckets("hpu-padding-aware", 2048),
               ElementsAre(128, 256, 384, 512, 640, 768, 896, 1024, 1280, 1536, 1920, 2048));
 }
 
 TEST(PaddingPresetsTest, TpuDoublesWithinItsGapThenGrowsByIt) {
-  EXPECT_THAT(BucketsOf("tpu:64", 300), ElementsAre(16, 32, 64, 128, 192, 256, 300));
-  EXPECT_THAT(BucketsOf("tpu:100", 300), ElementsAre(16, 32, 64, 164, 264, 300));
-  EXPECT_THAT(BucketsOf("tpu:0", 300), ElementsAre(16, 32, 64, 128, 256, 300));
-  EXPECT_EQ(BucketsOf("tpu", 8192), BucketsOf("tpu:256", 8192));
+  EXPECT_THAT(PresetBuckets("tpu:64", 300), ElementsAre(16, 32, 64, 128, 192, 256, 300));
+  EXPECT_THAT(PresetBuckets("tpu:100", 300), ElementsAre(16, 32, 64, 164, 264, 300));
+  EXPECT_THAT(PresetBuckets("tpu:0", 300), ElementsAre(16, 32, 64, 128, 256, 300));
+  EXPECT_EQ(PresetBuckets("tpu", 8192), PresetBuckets("tpu:256", 8192));
   EXPECT_EQ(PaddingPolicy::Parse("tpu", 8192)->name(), "tpu:256");
 }
 
@@ -107,7 +108,7 @@ TEST(PaddingPresetsTest, GoUpToAnyMaximumWhichIsTheirLastBucket) {
         ASSERT_EQ(buckets[i] % preset.align, 0) << preset.name << " " << maximum;
       }
     }
-    EXPECT_EQ(BucketsOf(preset.name, 1 << 20).back(), 1 << 20);
+    EXPECT_EQ(PresetBuckets(preset.name, 1 << 20).back(), 1 << 20);
   }
 }
 

@@ -12,7 +12,7 @@
 namespace coppice {
 namespace {
 
-SizeHistogram Of(const std::vector<SizeCount>& counts) {
+SizeHistogram TrafficOf(const std::vector<SizeCount>& counts) {
   absl::StatusOr<SizeHistogram> histogram = SizeHistogram::From(counts);
   EXPECT_OK(histogram);
   return *std::move(histogram);
@@ -27,7 +27,7 @@ RelearnOptions Plain(int64_t limit, int64_t count, int64_t added_max) {
 }
 
 // Whether nothing but calls and their prior judges buckets.
-bool GoesOn(const LearnOptions& learn) {
+bool OnlyCallsJudge(const LearnOptions& learn) {
   return learn.prior > 0 && learn.max_ratio == 0 && learn.price == 0 && !learn.price_of;
 }
 
@@ -41,7 +41,8 @@ double CostOf(const SizeHistogram& histogram,
               const LearnOptions& learn) {
   std::vector<double> prior = {0};
   double sum = 0;
-  for (int64_t size = 1; size <= (GoesOn(learn) ? LargestOf(histogram) : learn.limit); ++size) {
+  for (int64_t size = 1; size <= (OnlyCallsJudge(learn) ? LargestOf(histogram) : learn.limit);
+       ++size) {
     const auto elements = static_cast<double>(size);
     prior.push_back(0);
     for (const SizeCount& each : histogram.counts()) {
@@ -116,7 +117,7 @@ double LeastCost(const SizeHistogram& histogram,
   const std::vector<int64_t>& must = options.learn.forced;
   int64_t first = options.learn.limit;
   int64_t last = first;
-  if (GoesOn(options.learn)) {
+  if (OnlyCallsJudge(options.learn)) {
     // A ladder is judged up to the largest size, or to the old bucket that holds it.
     first = std::max(LargestOf(histogram), must.empty() ? 0 : *std::ranges::max_element(must));
     last = *std::lower_bound(old.begin(), old.end(), first);
@@ -146,7 +147,7 @@ void ExpectRoom(const SizeHistogram& histogram,
                 const std::vector<int64_t>& buckets,
                 const RelearnOptions& options) {
   const LearnOptions& learn = options.learn;
-  if (!GoesOn(learn)) {
+  if (!OnlyCallsJudge(learn)) {
     EXPECT_LE(std::ssize(buckets), learn.count);
     return;
   }
@@ -182,7 +183,7 @@ TEST(RelearnTest, EqualsTheBestOfAllLadders) {
       options.learn.price_of = [each = draw(0, 5)](int64_t bucket) {
         return static_cast<double>((each * bucket) % 7);
       };
-    const SizeHistogram histogram = Of(counts);
+    const SizeHistogram histogram = TrafficOf(counts);
 
     const absl::StatusOr<Relearned> relearned = Relearn(histogram, old, options);
     if (!relearned.ok()) continue;  // A count that the forced sizes do not fit.
@@ -200,7 +201,7 @@ TEST(RelearnTest, EqualsTheBestOfAllLadders) {
 }
 
 TEST(RelearnTest, BucketsThatNobodyCallsStayBesideTheCount) {
-  const SizeHistogram histogram = Of({{20, 100}, {22, 100}, {28, 100}});
+  const SizeHistogram histogram = TrafficOf({{20, 100}, {22, 100}, {28, 100}});
   RelearnOptions options = Plain(4096, 3, 4);
   options.learn.prior = 0.02;
   const std::vector<int64_t> old = {24, 32, 64, 70, 80, 128, 256, 512, 1024, 2048, 4096};
@@ -212,7 +213,7 @@ TEST(RelearnTest, BucketsThatNobodyCallsStayBesideTheCount) {
 }
 
 TEST(RelearnTest, BucketsThatNobodyCallsMayCountAndLeaveRoom) {
-  const SizeHistogram histogram = Of({{20, 100}, {22, 100}, {28, 100}});
+  const SizeHistogram histogram = TrafficOf({{20, 100}, {22, 100}, {28, 100}});
   RelearnOptions options = Plain(4096, 11, 4);
   options.counts_uncalled = true;
   options.learn.prior = 0.02;
@@ -237,7 +238,7 @@ TEST(RelearnTest, WithCapsItEqualsTheBestOfThoseThatKeepThem) {
     for (int j = 0; j < 4; ++j)
       counts.push_back({.size = 1 + static_cast<int64_t>(random() % 12),
                         .count = 1 + static_cast<double>(random() % 9)});
-    const SizeHistogram histogram = Of(counts);
+    const SizeHistogram histogram = TrafficOf(counts);
     COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned, Relearn(histogram, old, options));
     EXPECT_TRUE(KeepsCaps(relearned.buckets, options.learn));
     if (!relearned.swap) continue;
@@ -247,7 +248,7 @@ TEST(RelearnTest, WithCapsItEqualsTheBestOfThoseThatKeepThem) {
 }
 
 TEST(RelearnTest, WhatSavesTooLittleIsNoSwap) {
-  const SizeHistogram histogram = Of({{9, 1}, {16, 100}});
+  const SizeHistogram histogram = TrafficOf({{9, 1}, {16, 100}});
   const std::vector<int64_t> old = {8, 16};
   RelearnOptions options = Plain(16, 2, 1);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned worth, Relearn(histogram, old, options));
@@ -264,7 +265,7 @@ TEST(RelearnTest, WhatSavesTooLittleIsNoSwap) {
 
 TEST(RelearnTest, EachNewBucketHasToSaveItsPart) {
   // One new bucket saves much, a second one next to nothing.
-  const SizeHistogram histogram = Of({{9, 1000}, {13, 1}, {16, 10}});
+  const SizeHistogram histogram = TrafficOf({{9, 1000}, {13, 1}, {16, 10}});
   const std::vector<int64_t> old = {8, 16};
   RelearnOptions options = Plain(16, 4, 2);
   COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned both, Relearn(histogram, old, options));
@@ -276,7 +277,7 @@ TEST(RelearnTest, EachNewBucketHasToSaveItsPart) {
 
 TEST(RelearnTest, PricesCountAsWasteDoesOnBothSides) {
   // 8 saves 100 x 8 elements, of 1,600 real ones that is 50 points.
-  const SizeHistogram histogram = Of({{8, 100}, {16, 50}});
+  const SizeHistogram histogram = TrafficOf({{8, 100}, {16, 50}});
   const std::vector<int64_t> old = {8, 16};
   RelearnOptions options = Plain(16, 2, 1);
   options.learn.price = 799;
@@ -302,13 +303,13 @@ TEST(RelearnTest, WithoutElementsPricesAreNoPoints) {
   RelearnOptions options = Plain(16, 2, 1);
   options.learn.price = 10;
   COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned,
-                               Relearn(Of({{0, 5}}), std::vector<int64_t>{8, 16}, options));
+                               Relearn(TrafficOf({{0, 5}}), std::vector<int64_t>{8, 16}, options));
   EXPECT_EQ(relearned.price_before_pct, 0);
   EXPECT_FALSE(relearned.swap);
 }
 
 TEST(RelearnTest, MoreBucketsThanThereMayBeGoWhateverThatCosts) {
-  const SizeHistogram histogram = Of({{2, 10}, {4, 10}, {8, 10}, {16, 10}});
+  const SizeHistogram histogram = TrafficOf({{2, 10}, {4, 10}, {8, 10}, {16, 10}});
   const std::vector<int64_t> old = {2, 4, 8, 16};
   COPPICE_ASSERT_OK_AND_ASSIGN(const Relearned relearned, Relearn(histogram, old, Plain(16, 3, 1)));
   EXPECT_TRUE(relearned.swap);
@@ -317,7 +318,7 @@ TEST(RelearnTest, MoreBucketsThanThereMayBeGoWhateverThatCosts) {
 }
 
 TEST(RelearnTest, WithoutACountThereAreAsManyAsPayTheirPrice) {
-  const SizeHistogram histogram = Of({{2, 100}, {4, 100}, {8, 100}, {16, 100}});
+  const SizeHistogram histogram = TrafficOf({{2, 100}, {4, 100}, {8, 100}, {16, 100}});
   RelearnOptions options = Plain(16, 0, 3);
   options.learn.price = 1;
   COPPICE_ASSERT_OK_AND_ASSIGN(Relearned relearned,
@@ -333,7 +334,7 @@ TEST(RelearnTest, WithoutACountThereAreAsManyAsPayTheirPrice) {
 }
 
 TEST(RelearnTest, CapsThatFewNewBucketsCannotMendHaveNoPart) {
-  const SizeHistogram histogram = Of({{100, 10}});
+  const SizeHistogram histogram = TrafficOf({{100, 10}});
   RelearnOptions options = Plain(512, 25, 1);
   options.learn.max_ratio = 1.25;
   options.learn.max_gap = 2;
@@ -348,7 +349,7 @@ TEST(RelearnTest, StepByStepItReachesWhatLearningAtOnceFinds) {
   for (int i = 0; i < 40; ++i)
     counts.push_back({.size = 1 + static_cast<int64_t>(random() % 512),
                       .count = 1 + static_cast<double>(random() % 50)});
-  const SizeHistogram histogram = Of(counts);
+  const SizeHistogram histogram = TrafficOf(counts);
   RelearnOptions options = Plain(512, 12, 4);
   COPPICE_ASSERT_OK_AND_ASSIGN(const LearnedBuckets best, LearnBuckets(histogram, options.learn));
   std::vector<int64_t> buckets = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
@@ -367,7 +368,7 @@ TEST(RelearnTest, ManyCandidatesAreChosenAmong) {
   std::vector<SizeCount> counts;
   for (int64_t size = 1; size <= 100'000; size += 7)
     counts.push_back({.size = size, .count = 1e5 / static_cast<double>(size)});
-  const SizeHistogram histogram = Of(counts);
+  const SizeHistogram histogram = TrafficOf(counts);
   RelearnOptions options = Plain(131072, 32, 8);
   options.learn.align = 16;
   std::vector<int64_t> buckets;
@@ -385,7 +386,7 @@ TEST(RelearnTest, ManyCandidatesAreChosenAmong) {
 }
 
 TEST(RelearnTest, RefusesLaddersAndOptionsThatAreNone) {
-  const SizeHistogram histogram = Of({{3, 1}});
+  const SizeHistogram histogram = TrafficOf({{3, 1}});
   for (const std::vector<int64_t>& old :
        {std::vector<int64_t>{}, {0, 16}, {8}, {8, 32}, {8, 4, 16}, {4, 4, 16}})
     EXPECT_THAT(Relearn(histogram, old, Plain(16, 4, 1)), StatusIs(kWrongArgument));
