@@ -38,12 +38,6 @@ int LineOf(const std::string& text, std::string_view part) {
   return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<long>(at), '\n'));
 }
 
-void ExpectNoFinding(const Outcome& outcome) {
-  EXPECT_FALSE(outcome.fault.has_value()) << outcome.fault->Describe();
-  for (const Finding& finding : outcome.findings)
-    ADD_FAILURE() << finding.Describe();
-}
-
 // --- one tile
 
 // Thread t copies element t, and reads that of its neighbour; shared memory holds 7 before.
@@ -81,7 +75,7 @@ TEST(AsyncCopyTest, BytesLandAtTheWait) {
     launcher.seed = seed;
     const uint64_t in = launcher.Allocate(Numbers(64));
     const uint64_t out = launcher.AllocateBytes(256);
-    ExpectNoFinding(launcher.Run("K", {.block = {64, 1, 1}}, in, out));
+    ExpectClean(launcher.Run("K", {.block = {64, 1, 1}}, in, out));
     const auto stored = launcher.Read<uint32_t>(out, 64);
     for (size_t i = 0; i < stored.size(); ++i)
       EXPECT_EQ(stored[i], 1000 + 3 * (63 - i));
@@ -150,7 +144,7 @@ TEST(AsyncCopyTest, CopiesOfTheSameBitsToOnePlaceDoNotRace) {
     launcher.seed = seed;
     const uint64_t in = launcher.Allocate(Numbers(64));
     const uint64_t out = launcher.AllocateBytes(256);
-    ExpectNoFinding(launcher.Run("K", {.block = {64, 1, 1}}, in, out));
+    ExpectClean(launcher.Run("K", {.block = {64, 1, 1}}, in, out));
     EXPECT_EQ(launcher.Read<uint32_t>(out, 64)[63], 1000u);
   }
 }
@@ -185,7 +179,7 @@ TEST(AsyncCopyTest, GroupsLandInTheirOrder) {
   launcher.checks.races = false;
   const uint64_t in = launcher.Allocate<uint32_t>({11, 12, 13});
   const uint64_t out = launcher.AllocateBytes(48);
-  ExpectNoFinding(launcher.Run("K", {}, in, out));
+  ExpectClean(launcher.Run("K", {}, in, out));
   EXPECT_EQ(launcher.Read<uint32_t>(out, 12),
             (std::vector<uint32_t>{11, 2, 3, 4, 11, 12, 3, 4, 11, 12, 13, 4}));
 }
@@ -218,7 +212,7 @@ TEST(AsyncCopyTest, WhatIsNotReadIsZero) {
   Launcher launcher(kSizes);
   const uint64_t in = launcher.Allocate<uint32_t>({0x04030201, 0x08070605, 0x0c0b0a09, 0x100f0e0d});
   const uint64_t out = launcher.AllocateBytes(64);
-  ExpectNoFinding(launcher.Run("K", {}, in, out));
+  ExpectClean(launcher.Run("K", {}, in, out));
   constexpr uint32_t kOld = 0xffffffff;
   EXPECT_EQ(launcher.Read<uint32_t>(out, 16),
             (std::vector<uint32_t>{0x04030201, 5, 0, 0, 0x0c0b0a09, 0x100f0e0d, 5, kOld, 0, 0, 0, 0,
@@ -296,7 +290,7 @@ constexpr size_t kDepth = 16 * kTiles;
 int Small(size_t i) {
   return static_cast<int>(i * i % 31 % 7) - 3;
 }
-uint16_t Half(int value) {
+uint16_t HalfOf(int value) {
   if (value == 0) return 0;
   const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(value));
   return static_cast<uint16_t>((bits >> 16 & 0x8000) | ((bits & 0x7fffffff) - (112 << 23)) >> 13);
@@ -307,9 +301,9 @@ struct Tiled {
     std::vector<uint16_t> left(kRows * kDepth);
     std::vector<uint16_t> right(kColumns * kDepth);
     for (size_t i = 0; i < left.size(); ++i)
-      left[i] = Half(Small(i));
+      left[i] = HalfOf(Small(i));
     for (size_t i = 0; i < right.size(); ++i)
-      right[i] = Half(Small(i + 5));
+      right[i] = HalfOf(Small(i + 5));
     a = launcher.Allocate(left);
     b = launcher.Allocate(right);
     c = launcher.AllocateBytes(kRows * kColumns * sizeof(float));
@@ -328,7 +322,7 @@ TEST(AsyncPipelineTest, TilesThatAreCopiedAheadGiveTheProduct) {
   for (uint64_t seed = 1; seed <= kSeedsOfCopies; ++seed) {
     launcher.seed = seed;
     const Tiled tiled(launcher);
-    ExpectNoFinding(tiled.Run(launcher));
+    ExpectClean(tiled.Run(launcher));
     const auto product = launcher.Read<float>(tiled.c, kRows * kColumns);
     for (size_t row = 0; row < kRows; ++row) {
       for (size_t column = 0; column < kColumns; ++column) {
@@ -444,7 +438,7 @@ TEST(MbarrierLaunchTest, AWarpPassesTilesToAnother) {
     launcher.seed = seed;
     const uint64_t in = launcher.Allocate(Numbers(32 * kRounds));
     const uint64_t out = launcher.AllocateBytes(128 * kRounds);
-    ExpectNoFinding(launcher.Run("K", {.grid = {1, 1, 1}, .block = {64, 1, 1}}, in, out, kRounds));
+    ExpectClean(launcher.Run("K", {.grid = {1, 1, 1}, .block = {64, 1, 1}}, in, out, kRounds));
     const auto taken = launcher.Read<uint32_t>(out, 32 * kRounds);
     for (size_t i = 0; i < taken.size(); ++i)
       ASSERT_EQ(taken[i], 1000 + 3 * (i / 32 * 32 + 31 - i % 32)) << i;

@@ -34,12 +34,12 @@ struct Wide {
 };
 
 // What an operation writes, of what was there and its operands.
-using Oracle = std::function<Wide(Wide old, Wide b, Wide c)>;
+using AtomicOracle = std::function<Wide(Wide old, Wide b, Wide c)>;
 
-struct Case {
+struct AtomicCase {
   int bytes;
   char letter;  // Of its registers.
-  Oracle of;
+  AtomicOracle of;
 };
 
 template <typename T>
@@ -56,12 +56,12 @@ Wide From(T value) {
 }
 
 template <typename T>
-Oracle On(T (*of)(T, T)) {
+AtomicOracle On(T (*of)(T, T)) {
   return [of](Wide old, Wide b, Wide) { return From<T>(of(As<T>(old), As<T>(b))); };
 }
 
 // A float of few bits, from its fields.
-double Decoded(uint32_t bits, int exponent_bits, int mantissa_bits) {
+double FloatOf(uint32_t bits, int exponent_bits, int mantissa_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1;
   const int exponent = static_cast<int>(bits >> mantissa_bits) & ((1 << exponent_bits) - 1);
   const double mantissa = bits & ((1U << mantissa_bits) - 1);
@@ -78,7 +78,7 @@ uint32_t Nearest(double value, int exponent_bits, int mantissa_bits) {
   const uint32_t infinity = ((1U << exponent_bits) - 1) << mantissa_bits;
   const uint32_t sign = std::signbit(value) ? 0x8000 : 0;
   for (uint32_t bits = 0; bits < infinity; ++bits) {
-    const double distance = std::abs(std::abs(value) - Decoded(bits, exponent_bits, mantissa_bits));
+    const double distance = std::abs(std::abs(value) - FloatOf(bits, exponent_bits, mantissa_bits));
     if (distance < least || (distance == least && bits % 2 == 0)) {
       least = distance;
       best = bits;
@@ -87,13 +87,13 @@ uint32_t Nearest(double value, int exponent_bits, int mantissa_bits) {
   return best | sign;
 }
 
-Oracle Halves(int count, int exponent_bits) {
+AtomicOracle Halves(int count, int exponent_bits) {
   return [=](Wide old, Wide b, Wide) {
     Wide sum = {};
     for (int i = 0; i < count; ++i) {
       const auto half = [&](Wide of) { return static_cast<uint32_t>(of.low >> 16 * i) & 0xffff; };
-      const double exact = Decoded(half(old), exponent_bits, 15 - exponent_bits) +
-                           Decoded(half(b), exponent_bits, 15 - exponent_bits);
+      const double exact = FloatOf(half(old), exponent_bits, 15 - exponent_bits) +
+                           FloatOf(half(b), exponent_bits, 15 - exponent_bits);
       sum.low |= uint64_t{Nearest(exact, exponent_bits, 15 - exponent_bits)} << 16 * i;
     }
     return sum;
@@ -127,12 +127,12 @@ Wide Swapped(Wide old, Wide b, Wide c) {
   return old == b ? c : old;
 }
 
-Oracle Bitwise(uint64_t (*of)(uint64_t, uint64_t)) {
+AtomicOracle Bitwise(uint64_t (*of)(uint64_t, uint64_t)) {
   return [of](Wide old, Wide b, Wide) { return Wide{of(old.low, b.low), 0}; };
 }
 
-const std::map<std::string, Case>& Cases() {
-  static const std::map<std::string, Case> cases = {
+const std::map<std::string, AtomicCase>& AtomicCases() {
+  static const std::map<std::string, AtomicCase> cases = {
       {"add.u32", {4, 'r', On(Plus<uint32_t>)}},
       {"add.s32", {4, 'r', On(Plus<uint32_t>)}},
       {"add.u64", {8, 'd', On(Plus<uint64_t>)}},
@@ -210,7 +210,7 @@ class AtomicTest : public testing::Test {
   void RunRow(std::string_view opcode, uint32_t mask) {
     SCOPED_TRACE(testing::Message() << opcode << " mask " << mask << " seed " << TestSeed());
     const Name name = Split(opcode);
-    const Case& test = Cases().at(name.operation);
+    const AtomicCase& test = AtomicCases().at(name.operation);
     const bool returns = name.base == "atom";
     const bool swaps = name.operation.starts_with("cas");
     const bool narrow = name.space == ".shared";
@@ -284,7 +284,8 @@ class AtomicTest : public testing::Test {
 
 TEST_F(AtomicTest, EveryRowDoesWhatItsOracleSays) {
   for (const Form& form : AtomicForms()) {
-    ASSERT_TRUE(Cases().contains(Split(form.name).operation)) << form.name << " has no oracle";
+    ASSERT_TRUE(AtomicCases().contains(Split(form.name).operation))
+        << form.name << " has no oracle";
     for (const uint32_t mask : {kAllLanes, 0x80000001U, static_cast<uint32_t>(random_()) | 1})
       RunRow(form.name, mask);
   }

@@ -24,12 +24,6 @@ std::string WithTarget(const std::string& body) {
   return ".version 8.0\n.target sm_90\n.address_size 64\n" + body;
 }
 
-void ExpectNothingFound(const Outcome& outcome) {
-  EXPECT_FALSE(outcome.fault.has_value()) << outcome.fault->Describe();
-  for (const Finding& finding : outcome.findings)
-    ADD_FAILURE() << finding.Describe();
-}
-
 // `retries` counts how often a lock was met that another had taken.
 TEST(BlockTurnsTest, BlocksMeetALockThatIsTakenOnSomeSeeds) {
   Launcher launcher(WithTarget(R"(
@@ -56,7 +50,7 @@ Taken:
   for (uint64_t seed = 1; seed <= kSeedsOfTurns; ++seed) {
     launcher.seed = seed;
     const uint64_t lock = launcher.Allocate(std::vector<uint32_t>(3));
-    ExpectNothingFound(launcher.Run("K", {.grid = {kBlocks, 1, 1}}, lock, lock + 4, lock + 8));
+    ExpectClean(launcher.Run("K", {.grid = {kBlocks, 1, 1}}, lock, lock + 4, lock + 8));
     EXPECT_THAT(launcher.Read<uint32_t>(lock + 4, 1), Each(kBlocks));
     met += launcher.Read<uint32_t>(lock + 8, 1)[0] != 0 ? 1 : 0;
   }
@@ -96,7 +90,7 @@ Ask:
       const uint64_t address = launcher.Allocate(flags);
       const Outcome outcome =
           launcher.Run("K", {.grid = {kBlocks, 1, 1}, .block = {128, 1, 1}}, address);
-      ExpectNothingFound(outcome);
+      ExpectClean(outcome);
       EXPECT_THAT(launcher.Read<uint32_t>(address, kBlocks + 1), Each(1));
       EXPECT_LT(outcome.counts.instructions, 200'000) << ask;
     }

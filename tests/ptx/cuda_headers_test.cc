@@ -61,7 +61,7 @@ struct HeaderRow {
 
 // A register of 16 bits holds what is narrower with its sign.
 template <typename Integer, typename From>
-Function ToInteger(Integer (*function)(From), From (*from)(uint64_t)) {
+Function IntegerFunction(Integer (*function)(From), From (*from)(uint64_t)) {
   using Register = std::conditional_t<sizeof(Integer) == 1, int16_t, Integer>;
   return [=](uint64_t a, uint64_t) -> uint64_t {
     const Register value = function(from(a));
@@ -126,7 +126,7 @@ Function OfPairs(__half2 (*function)(__half2, __half2)) {
   };
 }
 
-std::vector<HeaderRow> Rows() {
+std::vector<HeaderRow> HeaderRows() {
   return {
       {"cvt.rn.f16.f32", "Hw", OfFloat(__float2half_rn, Float)},
       {"cvt.rz.f16.f32", "Hw", OfFloat(__float2half_rz, Float)},
@@ -153,14 +153,14 @@ std::vector<HeaderRow> Rows() {
        [](uint64_t a, uint64_t) -> uint64_t {
          return std::bit_cast<uint32_t>(__bfloat162float(BFloat(a)));
        }},
-      {"cvt.rzi.s8.f16", "Hh", ToInteger(__half2char_rz, Half)},
-      {"cvt.rzi.u8.f16", "Hh", ToInteger(__half2uchar_rz, Half)},
-      {"cvt.rzi.s16.f16", "Hh", ToInteger(__half2short_rz, Half)},
-      {"cvt.rzi.u16.f16", "Hh", ToInteger(__half2ushort_rz, Half)},
-      {"cvt.rzi.s32.f16", "Wh", ToInteger(__half2int_rz, Half)},
-      {"cvt.rzi.u32.f16", "Wh", ToInteger(__half2uint_rz, Half)},
-      {"cvt.rzi.s64.f16", "Dh", ToInteger(__half2ll_rz, Half)},
-      {"cvt.rzi.u64.f16", "Dh", ToInteger(__half2ull_rz, Half)},
+      {"cvt.rzi.s8.f16", "Hh", IntegerFunction(__half2char_rz, Half)},
+      {"cvt.rzi.u8.f16", "Hh", IntegerFunction(__half2uchar_rz, Half)},
+      {"cvt.rzi.s16.f16", "Hh", IntegerFunction(__half2short_rz, Half)},
+      {"cvt.rzi.u16.f16", "Hh", IntegerFunction(__half2ushort_rz, Half)},
+      {"cvt.rzi.s32.f16", "Wh", IntegerFunction(__half2int_rz, Half)},
+      {"cvt.rzi.u32.f16", "Wh", IntegerFunction(__half2uint_rz, Half)},
+      {"cvt.rzi.s64.f16", "Dh", IntegerFunction(__half2ll_rz, Half)},
+      {"cvt.rzi.u64.f16", "Dh", IntegerFunction(__half2ull_rz, Half)},
       {"cvt.rn.f16.s16", "Hh", OfInteger(__short2half_rn)},
       {"cvt.rz.f16.s16", "Hh", OfInteger(__short2half_rz)},
       {"cvt.rm.f16.s16", "Hh", OfInteger(__short2half_rd)},
@@ -300,12 +300,15 @@ TEST_P(CudaHeadersTest, GiveTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, CudaHeadersTest, testing::ValuesIn(Rows()), [](const auto& row) {
-  std::string name = row.param.opcode;
-  for (char& letter : name)
-    if (letter == '.') letter = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(HeaderRows,
+                         CudaHeadersTest,
+                         testing::ValuesIn(HeaderRows()),
+                         [](const auto& row) {
+                           std::string name = row.param.opcode;
+                           for (char& letter : name)
+                             if (letter == '.') letter = '_';
+                           return name;
+                         });
 
 #else
 

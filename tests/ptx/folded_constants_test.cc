@@ -58,7 +58,7 @@ int64_t UlpsBetween(uint64_t a, uint64_t b) {
   return std::abs(rank(a) - rank(b));
 }
 
-bool Agrees(const std::string& opcode, uint64_t actual, uint64_t folded) {
+bool IsFolded(const std::string& opcode, uint64_t actual, uint64_t folded) {
   if (actual == folded) return true;
   if (opcode.find(".approx") == std::string::npos && opcode.find(".full") == std::string::npos)
     return false;
@@ -89,7 +89,7 @@ TEST(FoldedConstantsTest, AreWhatInstructionsGive) {
     one.Run(*row, kAllLanes);
     for (size_t lane = 0; lane < constants.size(); ++lane) {
       const uint64_t actual = one.warp().Get(places[0], static_cast<int>(lane));
-      EXPECT_TRUE(Agrees(opcode, actual, constants[lane].result))
+      EXPECT_TRUE(IsFolded(opcode, actual, constants[lane].result))
           << fmt::format("{} of {:#x}: {:#x}, but ptxas has {:#x}", opcode,
                          fmt::join(constants[lane].reads, ", "), actual, constants[lane].result);
     }

@@ -25,12 +25,6 @@ std::string WithHeader(std::string body) {
   return ".version 8.0\n.target sm_90\n.address_size 64\n" + std::move(body);
 }
 
-void ExpectClean(const Outcome& outcome) {
-  EXPECT_FALSE(outcome.fault.has_value()) << outcome.fault->Describe();
-  for (const Finding& finding : outcome.findings)
-    ADD_FAILURE() << finding.Describe();
-}
-
 constexpr int kSeeds = 20;
 
 // Lane 0 of each warp sets a flag behind a loop in which the others wait for it; the branch is such

@@ -10,8 +10,8 @@
 namespace coppice::ptx {
 namespace {
 
-constexpr size_t kRoom = 4096;
-constexpr size_t kAlignment = 256;
+constexpr size_t kMemoryRoom = 4096;
+constexpr size_t kMemoryAlignment = 256;
 
 }  // namespace
 
@@ -26,9 +26,10 @@ Launcher::Launcher(std::string text) {
 }
 
 uint64_t Launcher::AllocateBytes(size_t bytes) {
-  std::vector<std::byte>& memory = allocations_.emplace_back(bytes + 2 * kRoom + kAlignment);
-  const uint64_t begin = reinterpret_cast<uint64_t>(memory.data()) + kRoom;
-  const uint64_t address = (begin + kAlignment - 1) / kAlignment * kAlignment;
+  std::vector<std::byte>& memory =
+      allocations_.emplace_back(bytes + 2 * kMemoryRoom + kMemoryAlignment);
+  const uint64_t begin = reinterpret_cast<uint64_t>(memory.data()) + kMemoryRoom;
+  const uint64_t address = (begin + kMemoryAlignment - 1) / kMemoryAlignment * kMemoryAlignment;
   ranges_.push_back({address, address + bytes});
   std::sort(ranges_.begin(), ranges_.end(),
             [](const MemoryRange& a, const MemoryRange& b) { return a.begin < b.begin; });
@@ -52,6 +53,12 @@ Outcome Launcher::RunWith(std::string_view name,
                                    .clock_ns = 1'000'000,
                                    .print = [this](std::string_view text) { printed_ += text; }};
   return ptx::Run(launch, environment);
+}
+
+void ExpectClean(const Outcome& outcome) {
+  EXPECT_FALSE(outcome.fault.has_value()) << outcome.fault->Describe();
+  for (const Finding& finding : outcome.findings)
+    ADD_FAILURE() << finding.Describe();
 }
 
 }  // namespace coppice::ptx

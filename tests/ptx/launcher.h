@@ -78,4 +78,7 @@ class Launcher {
   std::string printed_;
 };
 
+// That a launch ended without a fault and without findings.
+void ExpectClean(const Outcome& outcome);
+
 }  // namespace coppice::ptx

@@ -131,7 +131,7 @@ TEST(MatrixMemoryTest, ARowThatIsNotThereEndsIt) {
 }
 
 // A product of matrices by wmma, all operands in memory.
-struct Product {
+struct MatrixProduct {
   int m = 0;
   int n = 0;
   int k = 0;
@@ -142,8 +142,8 @@ struct Product {
   std::string name;  // Of wmma.mma.
 };
 
-Product ProductOf(const std::string& name) {
-  Product product{.name = name};
+MatrixProduct MatrixProductOf(const std::string& name) {
+  MatrixProduct product{.name = name};
   size_t shape = 0;  // Where "m16n16k16" begins; .mma is none.
   while (std::isdigit(name.at(shape + 1)) == 0)
     shape = name.find(".m", shape) + 1;
@@ -210,7 +210,7 @@ class WmmaTest : public testing::Test {
   }
 
   // One product: A, B and D in shared memory, C in global memory; each of a layout.
-  void Run(const Product& p, const std::string& of_c, const std::string& of_d, bool packed) {
+  void Run(const MatrixProduct& p, const std::string& of_c, const std::string& of_d, bool packed) {
     SCOPED_TRACE(testing::Message()
                  << p.name << " " << of_c << " " << of_d << " seed " << TestSeed());
     const bool by_columns_a = p.name.find("aligned.col.") != std::string::npos;
@@ -278,7 +278,7 @@ TEST_F(WmmaTest, ProductsInMemoryAreThoseOfTheLoops) {
   for (const Form& form : AllForms()) {
     const std::string name = form.name;
     if (!name.starts_with("wmma.mma.")) continue;
-    const Product product = ProductOf(name);
+    const MatrixProduct product = MatrixProductOf(name);
     for (const bool packed : {false, true}) {
       Run(product, "row", "col", packed);
       Run(product, "col", "row", packed);
@@ -310,7 +310,8 @@ TEST_F(WmmaTest, EveryStoreGivesWhatItsLoadTook) {
     std::string load = store;
     load.replace(0, 12, "wmma.load.c");
     load = "wmma.load.c" + store.substr(12);
-    const Product shape = ProductOf("wmma.mma.sync" + store.substr(store.find(".m")) + ".f32");
+    const MatrixProduct shape =
+        MatrixProductOf("wmma.mma.sync" + store.substr(store.find(".m")) + ".f32");
     const std::string type = store.substr(store.rfind('.') + 1);
     const bool global = store.find(".global") != std::string::npos;
     const bool narrow = store.find(".shared") != std::string::npos;

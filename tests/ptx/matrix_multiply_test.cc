@@ -30,13 +30,13 @@ namespace coppice::ptx {
 namespace {
 
 // An element type: its bits, and its values.
-struct Type {
+struct ElementType {
   int bits;
   int exponent_bits = 0;  // Of floats.
   bool is_signed = true;
 };
-const std::map<std::string, Type>& Types() {
-  static const std::map<std::string, Type> types = {
+const std::map<std::string, ElementType>& Types() {
+  static const std::map<std::string, ElementType> types = {
       {"f16", {16, 5}},     {"bf16", {16, 8}}, {"tf32", {32, 8}},     {"e4m3", {8, 4}},
       {"e5m2", {8, 5}},     {"f32", {32, 8}},  {"f64", {64, 11}},     {"s32", {32}},
       {"s8", {8}},          {"s4", {4}},       {"u8", {8, 0, false}}, {"u4", {4, 0, false}},
@@ -45,7 +45,7 @@ const std::map<std::string, Type>& Types() {
 }
 
 double Value(const std::string& name, uint64_t bits) {
-  const Type& type = Types().at(name);
+  const ElementType& type = Types().at(name);
   if (name == "f64") return std::bit_cast<double>(bits);
   if (name == "f32" || name == "tf32") return std::bit_cast<float>(static_cast<uint32_t>(bits));
   if (type.exponent_bits == 0) {
@@ -113,14 +113,14 @@ struct Opcode {
   }
 };
 
-struct Place {
+struct FragmentPlace {
   int row;
   int column;
 };
 
 // Element i of the fragment of a lane: "Matrix Fragments for mma" of the PTX ISA, whose formulas
 // have groupID = lane >> 2 and threadID_in_group = lane % 4. Each figure is written out.
-Place PlaceOfA(const Opcode& op, int lane, int i) {
+FragmentPlace PlaceOfA(const Opcode& op, int lane, int i) {
   const int group = lane >> 2;
   const int thread = lane % 4;
   if (op.m == 8) {
@@ -148,7 +148,7 @@ Place PlaceOfA(const Opcode& op, int lane, int i) {
   return {upper ? group + 8 : group, thread * 32 + (i & 31) + (i >= 64 ? 128 : 0)};
 }
 
-Place PlaceOfB(const Opcode& op, int lane, int i) {
+FragmentPlace PlaceOfB(const Opcode& op, int lane, int i) {
   const int group = lane >> 2;
   const int thread = lane % 4;
   switch (Types().at(op.b).bits) {
@@ -167,7 +167,7 @@ Place PlaceOfB(const Opcode& op, int lane, int i) {
   }
 }
 
-Place PlaceOfC(int lane, int i) {
+FragmentPlace PlaceOfC(int lane, int i) {
   return {(lane >> 2) + (i >= 2 ? 8 : 0), (lane % 4) * 2 + (i & 1)};
 }
 
@@ -306,7 +306,7 @@ TEST_P(MatrixMultiplyTest, EveryMmaDoesWhatItsOracleSays) {
     std::set<int> seen;
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int i = 0; i < of_a; ++i) {
-        const Place place = PlaceOfA(op, lane, i);
+        const FragmentPlace place = PlaceOfA(op, lane, i);
         seen.insert(place.row * op.k + place.column);
         const uint64_t bits = Draw(op.a);
         fragment_a.Set(warp, lane, i, bits);
@@ -314,7 +314,7 @@ TEST_P(MatrixMultiplyTest, EveryMmaDoesWhatItsOracleSays) {
             Types().at(op.a).bits < 32 ? bits & ((1U << Types().at(op.a).bits) - 1) : bits;
       }
       for (int i = 0; i < of_b; ++i) {
-        const Place place = PlaceOfB(op, lane, i);
+        const FragmentPlace place = PlaceOfB(op, lane, i);
         const uint64_t bits = Draw(op.b);
         fragment_b.Set(warp, lane, i, bits);
         b.at(place.row * op.n + place.column) =
@@ -328,7 +328,7 @@ TEST_P(MatrixMultiplyTest, EveryMmaDoesWhatItsOracleSays) {
     EXPECT_EQ(warp.gathered, std::vector<uint32_t>{kAllLanes});
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int i = 0; i < of_c; ++i) {
-        const Place place = PlaceOfC(lane, i);
+        const FragmentPlace place = PlaceOfC(lane, i);
         const uint64_t expected =
             Result(op, a, b, fragment_c.Get(warp, lane, i), place.row, place.column);
         const uint64_t got = fragment_d.Get(warp, lane, i);
@@ -356,13 +356,13 @@ TEST_P(MatrixMultiplyTest, SumsAreInFloat) {
     std::vector<double> b(128);
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int i = 0; i < 8; ++i) {
-        const Place place = PlaceOfA(op, lane, i);
+        const FragmentPlace place = PlaceOfA(op, lane, i);
         const uint64_t bits = random_() % 0x7c00;  // Finite, denormals too.
         fragment_a.Set(warp, lane, i, bits);
         a[place.row * 16 + place.column] = Value("f16", bits);
       }
       for (int i = 0; i < 4; ++i) {
-        const Place place = PlaceOfB(op, lane, i);
+        const FragmentPlace place = PlaceOfB(op, lane, i);
         const uint64_t bits = random_() % 0x7c00;
         fragment_b.Set(warp, lane, i, bits);
         b[place.row * 8 + place.column] = Value("f16", bits);
@@ -371,7 +371,7 @@ TEST_P(MatrixMultiplyTest, SumsAreInFloat) {
     ASSERT_EQ(warp.Run(0, &form), Step::kNext);
     for (int lane = 0; lane < kLanes; ++lane) {
       for (int i = 0; i < 4; ++i) {
-        const Place place = PlaceOfC(lane, i);
+        const FragmentPlace place = PlaceOfC(lane, i);
         double sum = 0;
         for (int k = 0; k < 16; ++k)
           sum += a[place.row * 16 + k] * b[k * 8 + place.column];

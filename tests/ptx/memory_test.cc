@@ -16,7 +16,7 @@
 namespace coppice::ptx {
 namespace {
 
-constexpr size_t kThreads = 40;
+constexpr size_t kBlockThreads = 40;
 
 std::vector<uint8_t> Pattern(size_t bytes) {
   std::vector<uint8_t> pattern(bytes);
@@ -25,7 +25,7 @@ std::vector<uint8_t> Pattern(size_t bytes) {
   return pattern;
 }
 
-std::string Module(const std::string& declarations, const std::string& body) {
+std::string KernelText(const std::string& declarations, const std::string& body) {
   return ".version 8.3\n.target sm_90\n.address_size 64\n" + declarations + R"(
 .visible .entry K(.param .u64 in, .param .u64 out) {
   .reg .pred %p<4>; .reg .b16 %h<10>; .reg .b32 %r<20>; .reg .b64 %rd<20>; .reg .b128 %q<2>;
@@ -34,12 +34,6 @@ std::string Module(const std::string& declarations, const std::string& body) {
   ld.param.u64 %rd1, [in]; ld.param.u64 %rd2, [out]; mov.u32 %r1, %tid.x;
 )" + body +
          "  ret;\n}\n";
-}
-
-void ExpectNothingFound(const Outcome& outcome) {
-  EXPECT_FALSE(outcome.fault.has_value()) << outcome.fault->Describe();
-  for (const Finding& finding : outcome.findings)
-    ADD_FAILURE() << finding.Describe();
 }
 
 // --- types and registers
@@ -75,21 +69,21 @@ TEST(MemoryTest, LoadsExtendToTheirRegisters) {
   for (const Width& width : Widths()) {
     SCOPED_TRACE(std::string(width.type) + " in " + width.reg);
     const std::string reg = std::string(width.reg) + (width.bytes == 16 ? "1" : "9");
-    Launcher launcher(Module("", R"(
+    Launcher launcher(KernelText("", R"(
   mul.wide.u32 %rd3, %r1, )" + std::to_string(width.bytes) +
-                                     R"(; add.s64 %rd3, %rd1, %rd3;
+                                         R"(; add.s64 %rd3, %rd1, %rd3;
   mul.wide.u32 %rd4, %r1, )" + std::to_string(width.reg_bytes) +
-                                     R"(; add.s64 %rd4, %rd2, %rd4;
-  ld.global.)" + width.type + " " + reg +
-                                     ", [%rd3+" + std::to_string(width.bytes) + R"(];
+                                         R"(; add.s64 %rd4, %rd2, %rd4;
+  ld.global.)" + width.type + " " + reg + ", [%rd3+" +
+                                         std::to_string(width.bytes) + R"(];
   st.global.)" + width.back + " [%rd4], " +
-                                     reg + ";\n"));
-    const std::vector<uint8_t> bytes = Pattern((kThreads + 1) * width.bytes);
+                                         reg + ";\n"));
+    const std::vector<uint8_t> bytes = Pattern((kBlockThreads + 1) * width.bytes);
     const uint64_t in = launcher.Allocate(bytes);
-    const uint64_t out = launcher.AllocateBytes(kThreads * width.reg_bytes);
-    ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
-    const auto stored = launcher.Read<uint8_t>(out, kThreads * width.reg_bytes);
-    for (size_t i = 0; i < kThreads; ++i) {
+    const uint64_t out = launcher.AllocateBytes(kBlockThreads * width.reg_bytes);
+    ExpectClean(launcher.Run("K", {.block = {kBlockThreads, 1, 1}}, in, out));
+    const auto stored = launcher.Read<uint8_t>(out, kBlockThreads * width.reg_bytes);
+    for (size_t i = 0; i < kBlockThreads; ++i) {
       const uint8_t* const from = bytes.data() + (i + 1) * width.bytes;
       const uint8_t fill = width.sign && (from[width.bytes - 1] & 0x80) != 0 ? 0xff : 0;
       std::vector<uint8_t> expected(width.reg_bytes, fill);
@@ -104,21 +98,21 @@ TEST(MemoryTest, StoresKeepTheLowBytes) {
   for (const Width& width : Widths()) {
     SCOPED_TRACE(std::string(width.type) + " of " + width.reg);
     const std::string reg = std::string(width.reg) + (width.bytes == 16 ? "1" : "9");
-    Launcher launcher(Module("", R"(
+    Launcher launcher(KernelText("", R"(
   mul.wide.u32 %rd3, %r1, )" + std::to_string(width.reg_bytes) +
-                                     R"(; add.s64 %rd3, %rd1, %rd3;
+                                         R"(; add.s64 %rd3, %rd1, %rd3;
   mul.wide.u32 %rd4, %r1, )" + std::to_string(width.bytes) +
-                                     R"(; add.s64 %rd4, %rd2, %rd4;
+                                         R"(; add.s64 %rd4, %rd2, %rd4;
   ld.global.)" + width.back + " " + reg +
-                                     R"(, [%rd3];
+                                         R"(, [%rd3];
   st.global.)" + width.type + " [%rd4], " +
-                                     reg + ";\n"));
-    const std::vector<uint8_t> bytes = Pattern(kThreads * width.reg_bytes);
+                                         reg + ";\n"));
+    const std::vector<uint8_t> bytes = Pattern(kBlockThreads * width.reg_bytes);
     const uint64_t in = launcher.Allocate(bytes);
-    const uint64_t out = launcher.AllocateBytes(kThreads * width.bytes);
-    ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
-    const auto stored = launcher.Read<uint8_t>(out, kThreads * width.bytes);
-    for (size_t i = 0; i < kThreads; ++i)
+    const uint64_t out = launcher.AllocateBytes(kBlockThreads * width.bytes);
+    ExpectClean(launcher.Run("K", {.block = {kBlockThreads, 1, 1}}, in, out));
+    const auto stored = launcher.Read<uint8_t>(out, kBlockThreads * width.bytes);
+    for (size_t i = 0; i < kBlockThreads; ++i)
       ASSERT_EQ(std::memcmp(stored.data() + i * width.bytes, bytes.data() + i * width.reg_bytes,
                             width.bytes),
                 0)
@@ -127,7 +121,7 @@ TEST(MemoryTest, StoresKeepTheLowBytes) {
 }
 
 TEST(MemoryTest, VectorsAreElementsInARow) {
-  Launcher launcher(Module("", R"(
+  Launcher launcher(KernelText("", R"(
   mul.wide.u32 %rd3, %r1, 16; add.s64 %rd4, %rd2, %rd3; add.s64 %rd3, %rd1, %rd3;
   and.b32 %r2, %r1, 3;
   setp.eq.u32 %p1, %r2, 0; setp.eq.u32 %p2, %r2, 1; setp.eq.u32 %p3, %r2, 2;
@@ -140,11 +134,11 @@ TEST(MemoryTest, VectorsAreElementsInARow) {
   @%p3 ld.global.v2.u32 {_, %r9}, [%rd3];
   @%p3 st.global.v2.u32 [%rd4], {%r9, %r9};
 )"));
-  const std::vector<uint8_t> bytes = Pattern(kThreads * 16);
+  const std::vector<uint8_t> bytes = Pattern(kBlockThreads * 16);
   const uint64_t in = launcher.Allocate(bytes);
   const uint64_t out = launcher.AllocateBytes(bytes.size());
-  ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
-  for (size_t i = 0; i < kThreads; ++i) {
+  ExpectClean(launcher.Run("K", {.block = {kBlockThreads, 1, 1}}, in, out));
+  for (size_t i = 0; i < kBlockThreads; ++i) {
     std::array<uint32_t, 4> from;
     std::memcpy(from.data(), bytes.data() + 16 * i, 16);
     std::array<uint32_t, 4> expected = {from[3], from[2], from[1], from[0]};
@@ -158,16 +152,16 @@ TEST(MemoryTest, VectorsAreElementsInARow) {
 }
 
 TEST(MemoryTest, APolicyForCachesChangesNothing) {
-  Launcher launcher(Module("", R"(
+  Launcher launcher(KernelText("", R"(
   mul.wide.u32 %rd3, %r1, 16; add.s64 %rd4, %rd2, %rd3; add.s64 %rd3, %rd1, %rd3;
   createpolicy.fractional.L2::evict_last.b64 %rd7, 1.0;
   ld.global.L1::evict_last.L2::cache_hint.v4.b32 { %r5, %r6, %r7, %r8 }, [ %rd3 + 0 ], %rd7;
   st.global.L1::evict_first.L2::cache_hint.v4.b32 [ %rd4 + 0 ], { %r5, %r6, %r7, %r8 }, %rd7;
 )"));
-  const std::vector<uint8_t> bytes = Pattern(kThreads * 16);
+  const std::vector<uint8_t> bytes = Pattern(kBlockThreads * 16);
   const uint64_t in = launcher.Allocate(bytes);
   const uint64_t out = launcher.AllocateBytes(bytes.size());
-  ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
+  ExpectClean(launcher.Run("K", {.block = {kBlockThreads, 1, 1}}, in, out));
   EXPECT_EQ(launcher.Read<uint8_t>(out, bytes.size()), bytes);
 }
 
@@ -175,25 +169,25 @@ TEST(MemoryTest, APolicyForCachesChangesNothing) {
 
 // The same bytes through shared, local and generic addresses.
 TEST(MemoryTest, AVectorOfOneElementIsThatElement) {
-  Launcher launcher(Module("", R"(
+  Launcher launcher(KernelText("", R"(
   setp.gt.u32 %p1, %r1, 7;
   mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; add.s64 %rd3, %rd1, %rd3;
   mov.u32 %r5, 9;
   @%p1 ld.global.b32 { %r5 }, [ %rd3 + 0 ];
   st.global.b32 [ %rd4 + 0 ], { %r5 };
 )"));
-  std::vector<uint32_t> values(kThreads);
-  for (size_t i = 0; i < kThreads; ++i)
+  std::vector<uint32_t> values(kBlockThreads);
+  for (size_t i = 0; i < kBlockThreads; ++i)
     values[i] = static_cast<uint32_t>(100 + i);
   const uint64_t in = launcher.Allocate(values);
-  const uint64_t out = launcher.AllocateBytes(kThreads * sizeof(uint32_t));
-  ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
+  const uint64_t out = launcher.AllocateBytes(kBlockThreads * sizeof(uint32_t));
+  ExpectClean(launcher.Run("K", {.block = {kBlockThreads, 1, 1}}, in, out));
   std::fill(values.begin(), values.begin() + 8, 9);
-  EXPECT_EQ(launcher.Read<uint32_t>(out, kThreads), values);
+  EXPECT_EQ(launcher.Read<uint32_t>(out, kBlockThreads), values);
 }
 
 TEST(MemoryTest, SpacesHoldWhatIsStoredThere) {
-  Launcher launcher(Module(".const .align 4 .b32 table[2] = {7, 9};\n", R"(
+  Launcher launcher(KernelText(".const .align 4 .b32 table[2] = {7, 9};\n", R"(
   mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; add.s64 %rd3, %rd1, %rd3;
   ld.u32 %r2, [%rd3];
   mul.lo.s32 %r3, %r1, 20; mov.u32 %r4, box; add.s32 %r4, %r4, %r3;
@@ -222,19 +216,19 @@ TEST(MemoryTest, SpacesHoldWhatIsStoredThere) {
   add.s32 %r7, %r7, %r8; add.s32 %r7, %r7, %r9; add.s32 %r7, %r7, %r12;
   st.u32 [%rd4], %r7;
 )"));
-  std::vector<uint32_t> values(kThreads);
-  for (size_t i = 0; i < kThreads; ++i)
+  std::vector<uint32_t> values(kBlockThreads);
+  for (size_t i = 0; i < kBlockThreads; ++i)
     values[i] = static_cast<uint32_t>(i * 77777 + 5);
   const uint64_t in = launcher.Allocate(values);
-  const uint64_t out = launcher.AllocateBytes(4 * kThreads);
-  ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
-  const auto stored = launcher.Read<uint32_t>(out, kThreads);
-  for (size_t i = 0; i < kThreads; ++i)
+  const uint64_t out = launcher.AllocateBytes(4 * kBlockThreads);
+  ExpectClean(launcher.Run("K", {.block = {kBlockThreads, 1, 1}}, in, out));
+  const auto stored = launcher.Read<uint32_t>(out, kBlockThreads);
+  for (size_t i = 0; i < kBlockThreads; ++i)
     EXPECT_EQ(stored[i], values[i] + 7 + 9 + 110100) << i;
 }
 
 TEST(MemoryTest, AddressesOfLocalMemoryFitInto32Bits) {
-  Launcher launcher(Module("", R"(
+  Launcher launcher(KernelText("", R"(
   .local .align 4 .b8 second[64];
   mov.b32 %r2, second; mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3;
   add.s64 %rd3, %rd1, %rd3; ld.global.b32 %r3, [%rd3];
@@ -245,15 +239,15 @@ TEST(MemoryTest, AddressesOfLocalMemoryFitInto32Bits) {
   sub.s32 %r6, %r6, %r7; add.s32 %r5, %r5, %r6; add.s32 %r5, %r5, %r7;
   st.global.b32 [%rd4], %r5;
 )"));
-  std::vector<uint32_t> values(kThreads);
-  for (size_t i = 0; i < kThreads; ++i)
+  std::vector<uint32_t> values(kBlockThreads);
+  for (size_t i = 0; i < kBlockThreads; ++i)
     values[i] = static_cast<uint32_t>(5 * i);
   const uint64_t in = launcher.Allocate(values);
-  const uint64_t out = launcher.AllocateBytes(kThreads * sizeof(uint32_t));
-  ExpectNothingFound(launcher.Run("K", {.block = {kThreads, 1, 1}}, in, out));
+  const uint64_t out = launcher.AllocateBytes(kBlockThreads * sizeof(uint32_t));
+  ExpectClean(launcher.Run("K", {.block = {kBlockThreads, 1, 1}}, in, out));
   for (uint32_t& value : values)
     value += 1000;
-  EXPECT_EQ(launcher.Read<uint32_t>(out, kThreads), values);
+  EXPECT_EQ(launcher.Read<uint32_t>(out, kBlockThreads), values);
 }
 
 TEST(MemoryTest, ParametersOfEveryWidthAreRead) {
@@ -286,13 +280,13 @@ TEST(MemoryTest, ParametersOfEveryWidthAreRead) {
   std::memcpy(bytes.data() + 2, &bank.b, 2);
   std::memcpy(bytes.data() + 8, bank.c, 16);
   std::memcpy(bytes.data() + 24, &bank.out, 8);
-  ExpectNothingFound(launcher.RunWith("K", {}, bytes));
+  ExpectClean(launcher.RunWith("K", {}, bytes));
   EXPECT_EQ(launcher.Read<uint32_t>(bank.out, 6),
             (std::vector<uint32_t>{200, 0xfffffffd, 13, 14, 12, 11}));
 }
 
 TEST(MemoryTest, DynamicSharedMemoryIsBehindTheStatic) {
-  Launcher launcher(Module(".extern .shared .align 16 .b8 dynamic[];\n", R"(
+  Launcher launcher(KernelText(".extern .shared .align 16 .b8 dynamic[];\n", R"(
   mov.u32 %r2, dynamic; mov.u32 %r3, box;
   shl.b32 %r4, %r1, 2; add.s32 %r5, %r2, %r4; add.s32 %r6, %r3, %r4;
   st.shared.u32 [%r5], %r1; st.shared.u32 [%r6], 5;
@@ -302,15 +296,15 @@ TEST(MemoryTest, DynamicSharedMemoryIsBehindTheStatic) {
   mov.u32 %r8, %dynamic_smem_size; setp.eq.u32 %p1, %r1, 0;
   @%p1 st.global.u32 [%rd2+160], %r8;
 )"));
-  const uint64_t out = launcher.AllocateBytes(4 * kThreads + 4);
-  ExpectNothingFound(
-      launcher.Run("K", {.block = {kThreads, 1, 1}, .shared = 4 * kThreads}, out, out));
+  const uint64_t out = launcher.AllocateBytes(4 * kBlockThreads + 4);
+  ExpectClean(
+      launcher.Run("K", {.block = {kBlockThreads, 1, 1}, .shared = 4 * kBlockThreads}, out, out));
   EXPECT_EQ(launcher.Read<uint32_t>(out, 3), (std::vector<uint32_t>{0, 1, 2}));
-  EXPECT_EQ(launcher.Read<uint32_t>(out + 4 * kThreads, 1)[0], 4 * kThreads);
-  const Outcome outcome =
-      launcher.Run("K", {.block = {kThreads, 1, 1}, .shared = 4 * kThreads - 4}, out, out);
+  EXPECT_EQ(launcher.Read<uint32_t>(out + 4 * kBlockThreads, 1)[0], 4 * kBlockThreads);
+  const Outcome outcome = launcher.Run(
+      "K", {.block = {kBlockThreads, 1, 1}, .shared = 4 * kBlockThreads - 4}, out, out);
   ASSERT_TRUE(outcome.fault.has_value());
-  EXPECT_EQ(outcome.fault->thread[0], kThreads - 1);
+  EXPECT_EQ(outcome.fault->thread[0], kBlockThreads - 1);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ std::byte* Bytes(HostWarp& warp, const std::string& name, size_t bytes) {
 }
 
 // Byte i of a lane of a register; no two in a row are equal.
-std::byte Pattern(size_t reg, int lane, size_t i) {
+std::byte RegisterPattern(size_t reg, int lane, size_t i) {
   return static_cast<std::byte>(reg * 91 + static_cast<size_t>(lane) * 37 + i * 29 + 5);
 }
 
@@ -56,7 +56,7 @@ struct Shape {
   size_t bytes;
   size_t elements;
 };
-constexpr Shape kShapes[] = {
+constexpr Shape kMoveShapes[] = {
     {"b16", 2, 2}, {"b32", 4, 2},   {"b32", 4, 4},   {"b64", 8, 2},
     {"b64", 8, 4}, {"b128", 16, 2}, {"b128", 16, 4},
 };
@@ -81,12 +81,12 @@ class MoveTest : public testing::TestWithParam<bool> {
     std::byte* const lanes = Bytes(warp, name, bytes);
     for (int lane = 0; lane < kLanes; ++lane)
       for (size_t i = 0; i < bytes; ++i)
-        lanes[static_cast<size_t>(lane) * bytes + i] = Pattern(reg, lane, i);
+        lanes[static_cast<size_t>(lane) * bytes + i] = RegisterPattern(reg, lane, i);
   }
 };
 
 TEST_P(MoveTest, PacksElementsTheFirstLowest) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kMoveShapes) {
     const size_t part = shape.bytes / shape.elements;
     const Register from = RegisterOf(part);
     const Register to = RegisterOf(shape.bytes);
@@ -108,7 +108,7 @@ TEST_P(MoveTest, PacksElementsTheFirstLowest) {
       for (size_t i = 0; i < shape.bytes; ++i) {
         const bool executes = (kMask >> lane & 1) != 0;
         const std::byte expected =
-            executes ? Pattern(i / part, lane, i % part) : Pattern(9, lane, i);
+            executes ? RegisterPattern(i / part, lane, i % part) : RegisterPattern(9, lane, i);
         ASSERT_EQ(lanes[static_cast<size_t>(lane) * shape.bytes + i], expected) << lane;
       }
     }
@@ -116,7 +116,7 @@ TEST_P(MoveTest, PacksElementsTheFirstLowest) {
 }
 
 TEST_P(MoveTest, UnpacksWhatItPacked) {
-  for (const Shape& shape : kShapes) {
+  for (const Shape& shape : kMoveShapes) {
     const size_t part = shape.bytes / shape.elements;
     const Register to = RegisterOf(part);
     const Register from = RegisterOf(shape.bytes);
@@ -139,9 +139,9 @@ TEST_P(MoveTest, UnpacksWhatItPacked) {
         for (size_t i = 0; i < to.bytes; ++i) {
           const bool executes = (kMask >> lane & 1) != 0;
           // Bits of a register above its element are zeros.
-          const std::byte taken = i < part ? Pattern(9, lane, k * part + i) : std::byte{0};
+          const std::byte taken = i < part ? RegisterPattern(9, lane, k * part + i) : std::byte{0};
           ASSERT_EQ(lanes[static_cast<size_t>(lane) * to.bytes + i],
-                    executes ? taken : Pattern(k, lane, i))
+                    executes ? taken : RegisterPattern(k, lane, i))
               << lane;
         }
       }
@@ -175,7 +175,7 @@ TEST_P(MoveTest, CopiesRegistersOfEveryWidth) {
     std::vector<std::byte> expected;
     for (int lane = 0; lane < kLanes; ++lane)
       for (size_t i = 0; i < bytes; ++i)
-        expected.push_back(Pattern(0, lane, i));
+        expected.push_back(RegisterPattern(0, lane, i));
     EXPECT_EQ(std::memcmp(Bytes(warp, d, bytes), expected.data(), expected.size()), 0) << name;
   }
 }

@@ -36,7 +36,7 @@ struct TwinRows {
   unsigned grid() const { return static_cast<unsigned>(padded); }
 };
 
-TwinRows DrawRows(TwinDraw& draw, TwinScene& scene, int64_t most) {
+TwinRows DrawTwinRows(TwinDraw& draw, TwinScene& scene, int64_t most) {
   TwinRows rows;
   rows.padded = draw.Int(1, most);
   rows.live = draw.Int(0, 2) == 0 ? draw.Int(1, rows.padded) : rows.padded;
@@ -45,7 +45,7 @@ TwinRows DrawRows(TwinDraw& draw, TwinScene& scene, int64_t most) {
 }
 
 void DrawEmbed(TwinDraw& draw, TwinScene& scene) {
-  const TwinRows rows = DrawRows(draw, scene, 40);
+  const TwinRows rows = DrawTwinRows(draw, scene, 40);
   scene.Launch(EmbedParams{.table = scene.Array(draw.Floats(kVocab * kWidth)),
                            .tokens = scene.Array(draw.Ints<int32_t>(rows.padded, 0, kVocab - 1)),
                            .x = scene.Array(draw.Garbage(rows.padded * kWidth)),
@@ -58,7 +58,7 @@ void DrawEmbed(TwinDraw& draw, TwinScene& scene) {
 // A sum of squares in another order, under a root: within a unit for each of its seven levels of
 // additions, and three roundings behind it.
 void DrawNorm(TwinDraw& draw, TwinScene& scene) {
-  const TwinRows rows = DrawRows(draw, scene, 40);
+  const TwinRows rows = DrawTwinRows(draw, scene, 40);
   const int64_t width = draw.Int(0, 1) == 0 ? kWidth : draw.Int(1, 400);
   const bool last = draw.Int(0, 2) == 0;
   scene.Launch(NormParams{.x = scene.Array(draw.Floats(rows.padded * width)),
@@ -73,7 +73,7 @@ void DrawNorm(TwinDraw& draw, TwinScene& scene) {
 }
 
 void DrawProject(TwinDraw& draw, TwinScene& scene) {
-  const TwinRows rows = DrawRows(draw, scene, 40);
+  const TwinRows rows = DrawTwinRows(draw, scene, 40);
   constexpr int64_t kShapes[][2] = {{kWidth, (kHeads + 2 * kKvHeads) * kHeadDim},
                                     {kHeads * kHeadDim, kWidth},
                                     {kWidth, 2 * kFfn},
@@ -121,7 +121,7 @@ AttentionParams DrawAttention(TwinDraw& draw, TwinScene& scene, const TwinRows& 
 }
 
 void DrawRotate(TwinDraw& draw, TwinScene& scene) {
-  const TwinRows rows = DrawRows(draw, scene, 40);
+  const TwinRows rows = DrawTwinRows(draw, scene, 40);
   const int64_t angles = kContext * kHeadDim / 2;
   scene.Launch(RotateParams{.attention = DrawAttention(draw, scene, rows),
                             .cosines = scene.Array(draw.Floats(angles)),
@@ -132,7 +132,7 @@ void DrawRotate(TwinDraw& draw, TwinScene& scene) {
 // Weights are exponentials within 2 ulps by either half, scaled down once a tile, over a sum in
 // another order; the values they weigh are below 1, and may cancel.
 void DrawAttend(TwinDraw& draw, TwinScene& scene) {
-  const TwinRows rows = DrawRows(draw, scene, 12);
+  const TwinRows rows = DrawTwinRows(draw, scene, 12);
   const AttentionParams attention = DrawAttention(draw, scene, rows);
   const int64_t outputs = rows.padded * kHeads * kHeadDim;
   scene.Launch(AttendParams{.attention = attention,
@@ -143,7 +143,7 @@ void DrawAttend(TwinDraw& draw, TwinScene& scene) {
 
 // An exponential within 2 ulps by either half, and three roundings behind it.
 void DrawGate(TwinDraw& draw, TwinScene& scene) {
-  const TwinRows rows = DrawRows(draw, scene, 40);
+  const TwinRows rows = DrawTwinRows(draw, scene, 40);
   scene.Launch(GateParams{.gate_up = scene.Array(draw.Floats(2 * rows.padded * kFfn, -20, 20)),
                           .y = scene.Floats(draw.Garbage(rows.padded * kFfn), {.ulps = 6}),
                           .live_rows = rows.word,
@@ -152,7 +152,7 @@ void DrawGate(TwinDraw& draw, TwinScene& scene) {
 }
 
 void DrawSample(TwinDraw& draw, TwinScene& scene) {
-  const TwinRows rows = DrawRows(draw, scene, 32);
+  const TwinRows rows = DrawTwinRows(draw, scene, 32);
   const int64_t width = draw.Int(0, 1) == 0 ? kVocab : draw.Int(2, 700);
   std::vector<float> logits;  // Many are equal.
   for (const int32_t logit : draw.Ints<int32_t>(rows.padded * width, -40, 40))

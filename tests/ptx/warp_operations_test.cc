@@ -35,7 +35,7 @@ struct Gives {
   bool p = false;
   bool defined = true;
 };
-using Oracle = std::function<Gives(const Seen&)>;
+using WarpOracle = std::function<Gives(const Seen&)>;
 
 std::vector<int> LanesOf(uint32_t mask) {
   std::vector<int> lanes;
@@ -109,38 +109,38 @@ Gives Reduced(const Seen& seen, const std::string& mode, bool is_signed) {
   return {static_cast<uint32_t>(total)};
 }
 
-struct Case {
+struct WarpCase {
   const char* operands;  // Besides the member mask, which is %r9.
   int a_bytes;           // 0: a predicate.
   bool writes_d;
   bool writes_p;
-  Oracle of;
+  WarpOracle of;
 };
 
-const std::map<std::string, Case>& Cases() {
+const std::map<std::string, WarpCase>& WarpCases() {
   static const auto* const cases = [] {
-    auto* const made = new std::map<std::string, Case>;
+    auto* const made = new std::map<std::string, WarpCase>;
     for (const std::string mode : {"up", "down", "bfly", "idx"}) {
       made->insert({"shfl.sync." + mode + ".b32",
                     {"%r0|%p0, %r1, %r2, %r3, ", 4, true, true,
                      [=](const Seen& seen) { return Shuffled(seen, mode); }}});
     }
     for (const std::string mode : {"all", "any", "uni"}) {
-      const Case vote = {"%p0, %p1, ", 0, false, true,
-                         [=](const Seen& seen) { return Voted(seen, mode); }};
+      const WarpCase vote = {"%p0, %p1, ", 0, false, true,
+                             [=](const Seen& seen) { return Voted(seen, mode); }};
       made->insert({"vote.sync." + mode + ".pred", vote});
       made->insert({"vote." + mode + ".sync.pred", vote});
     }
-    const Case ballot = {"%r0, %p1, ", 0, true, false,
-                         [](const Seen& seen) { return Voted(seen, "ballot"); }};
+    const WarpCase ballot = {"%r0, %p1, ", 0, true, false,
+                             [](const Seen& seen) { return Voted(seen, "ballot"); }};
     made->insert({"vote.sync.ballot.b32", ballot});
     made->insert({"vote.ballot.sync.b32", ballot});
     for (const int bytes : {4, 8}) {
       const std::string type = bytes == 4 ? ".b32" : ".b64";
-      const Case any = {bytes == 4 ? "%r0, %r1, " : "%r0, %d1, ", bytes, true, false,
-                        [](const Seen& seen) { return Matched(seen, "any"); }};
-      const Case all = {bytes == 4 ? "%r0|%p0, %r1, " : "%r0|%p0, %d1, ", bytes, true, true,
-                        [](const Seen& seen) { return Matched(seen, "all"); }};
+      const WarpCase any = {bytes == 4 ? "%r0, %r1, " : "%r0, %d1, ", bytes, true, false,
+                            [](const Seen& seen) { return Matched(seen, "any"); }};
+      const WarpCase all = {bytes == 4 ? "%r0|%p0, %r1, " : "%r0|%p0, %d1, ", bytes, true, true,
+                            [](const Seen& seen) { return Matched(seen, "all"); }};
       made->insert({"match.any.sync" + type, any});
       made->insert({"match.sync.any" + type, any});
       made->insert({"match.all.sync" + type, all});
@@ -163,7 +163,7 @@ class WarpOperationsTest : public testing::Test {
   // Runs a row where lane i takes part with members[i].
   void RunRow(const std::string& name, uint32_t mask, const std::vector<uint32_t>& members) {
     SCOPED_TRACE(testing::Message() << name << " mask " << mask << " seed " << TestSeed());
-    const Case& test = Cases().at(name);
+    const WarpCase& test = WarpCases().at(name);
     const bool negated = test.a_bytes == 0 && random_() % 2 == 0;
     std::string operands = test.operands;
     if (negated) operands.replace(operands.find("%p1"), 3, "!%p1");
@@ -218,7 +218,7 @@ TEST_F(WarpOperationsTest, EveryRowDoesWhatItsOracleSays) {
   for (const Form& form : WarpForms()) {
     const std::string name = form.name;
     if (name == "activemask.b32") continue;  // It has a test of its own.
-    ASSERT_TRUE(Cases().contains(name)) << name << " has no oracle";
+    ASSERT_TRUE(WarpCases().contains(name)) << name << " has no oracle";
     for (int i = 0; i < 12; ++i) {
       const uint32_t mask = i < 4 ? kAllLanes : static_cast<uint32_t>(random_()) | 1;
       RunRow(name, mask, std::vector<uint32_t>(kLanes, mask));
@@ -227,7 +227,7 @@ TEST_F(WarpOperationsTest, EveryRowDoesWhatItsOracleSays) {
 }
 
 TEST_F(WarpOperationsTest, LanesOfDifferentMasksAreGroupsByThemselves) {
-  for (const auto& [name, test] : Cases()) {
+  for (const auto& [name, test] : WarpCases()) {
     for (int i = 0; i < 8; ++i) {
       const uint32_t first = static_cast<uint32_t>(random_());
       const uint32_t second = ~first & static_cast<uint32_t>(random_());
