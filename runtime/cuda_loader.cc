@@ -1,4 +1,4 @@
-// Loads libcuda at run time: the only file that opens a shared library.
+// Loads libcuda at run time.
 //
 // Every symbol is asked for at its own ABI version, because cuGetProcAddress returns the newest ABI
 // up to the version asked for and a newer one may have another signature. The legacy-stream flag is

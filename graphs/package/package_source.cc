@@ -46,6 +46,10 @@ class PackageSource::Walk {
   absl::Status Run(Frame& frame, const package::MemsetStep& step);
   absl::Status Run(Frame& frame, const package::MemcpyStep& step);
   absl::Status Run(Frame& frame, const package::CallStep& step);
+  absl::Status Multiply(std::span<const Tensor> inputs,
+                        std::span<const Tensor> outputs,
+                        const FunctionOptions& options,
+                        std::vector<Touch>& touched);
   absl::Status Run(Frame& frame, const package::ChildStep& step);
   absl::Status LaunchOn(const Frame& frame,
                         const package::KernelStep& step,
@@ -335,20 +339,40 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::CallStep& ste
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, tensors_of(step.inputs, false));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Tensor> outputs, tensors_of(step.outputs, true));
   const auto function = source_.functions_.find(step.function);
+  if (function == source_.functions_.end()) return Multiply(inputs, outputs, step.options, touched);
   const auto work = [&](CuStream stream) -> absl::Status {
-    const FunctionCall call{.driver = context_.driver(),
-                            .stream = stream,
-                            .inputs = inputs,
-                            .outputs = outputs,
-                            .options = step.options};
-    return function == source_.functions_.end() ? source_.kernels_.Gemm(call)
-                                                : function->second(call);
+    return function->second({.driver = context_.driver(),
+                             .stream = stream,
+                             .inputs = inputs,
+                             .outputs = outputs,
+                             .options = step.options});
   };
   const auto is_empty = [](const Tensor& tensor) { return tensor.element_count() == 0; };
   return sink_.Work({.run = work,
                      .may_be_nothing = std::ranges::any_of(inputs, is_empty) ||
                                        std::ranges::any_of(outputs, is_empty)},
                     touched);
+}
+
+absl::Status PackageSource::Walk::Multiply(std::span<const Tensor> inputs,
+                                           std::span<const Tensor> outputs,
+                                           const FunctionOptions& options,
+                                           std::vector<Touch>& touched) {
+  COPPICE_ASSIGN_OR_RETURN(const MatrixProduct product,
+                           StepKernels::ProductOf(inputs, outputs, options));
+  const MatmulLibrary::Algorithm* const algorithm = source_.kernels_.Choose(product);
+  const int64_t bytes = algorithm == nullptr ? 0 : algorithm->workspace_bytes;
+  DeviceAddress workspace = 0;
+  if (bytes > 0) {
+    COPPICE_ASSIGN_OR_RETURN(workspace, context_.Allocate(bytes, "gemm workspace"));
+    touched.push_back({.begin = workspace, .bytes = bytes, .writes = true});
+  }
+  const auto work = [&](CuStream stream) {
+    return source_.kernels_.Multiply(context_.driver(), product, algorithm, workspace, stream);
+  };
+  COPPICE_RETURN_IF_ERROR(sink_.Work(
+      {.run = work, .may_be_nothing = product.batch * product.m * product.n == 0}, touched));
+  return bytes > 0 ? context_.Free(workspace) : absl::OkStatus();
 }
 
 absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& step) {

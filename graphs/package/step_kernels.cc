@@ -37,9 +37,9 @@ std::optional<GemmElement> ElementOf(DType dtype) {
   }
 }
 
-absl::StatusOr<double> FractionOf(const FunctionCall& call, const char* name) {
-  const auto option = call.options.find(name);
-  if (option == call.options.end()) return 1;
+absl::StatusOr<double> FractionOf(const FunctionOptions& options, const char* name) {
+  const auto option = options.find(name);
+  if (option == options.end()) return 1;
   const auto* const text = std::get_if<std::string>(&option->second);
   double value = 0;
   if (text != nullptr && absl::SimpleAtod(*text, &value)) return value;
@@ -52,6 +52,13 @@ std::array<int64_t, 3> Batched(const Tensor& tensor,
                                int64_t batch) {
   if (tensor.rank == 3) return {of[0], of[1], of[2]};
   return {batch, of[0], of[1]};
+}
+
+// A batch of one repeats.
+MatrixProduct::Operand OperandOf(const Tensor& tensor) {
+  MatrixProduct::Operand operand{tensor.data, Batched(tensor, tensor.strides, 0)};
+  if (tensor.rank == 3 && tensor.sizes[0] == 1) operand.strides[0] = 0;
+  return operand;
 }
 
 void* PointerTo(DeviceAddress address) {
@@ -90,6 +97,7 @@ absl::StatusOr<StepKernels> StepKernels::Load(const Driver& driver) {
   COPPICE_ASSIGN_OR_RETURN(kernels.gemm_, kernels.library_.Get("Gemm"));
   COPPICE_ASSIGN_OR_RETURN(kernels.fill_, kernels.library_.Get("FillElements"));
   COPPICE_ASSIGN_OR_RETURN(kernels.copy_, kernels.library_.Get("CopyBytes"));
+  kernels.matmul_ = MatmulLibrary::Find(driver);
   return kernels;
 }
 
@@ -121,64 +129,79 @@ absl::Status StepKernels::Copy(StepSink& sink,
   return LaunchOver(sink, copy_, params, {copy.bytes, kMoveBytesPerBlock}, touched);
 }
 
-absl::Status StepKernels::Gemm(const FunctionCall& call) const {
-  const bool counts =
-      (call.inputs.size() == 2 || call.inputs.size() == 3) && call.outputs.size() == 1;
+absl::StatusOr<MatrixProduct> StepKernels::ProductOf(std::span<const Tensor> inputs,
+                                                     std::span<const Tensor> outputs,
+                                                     const FunctionOptions& options) {
+  const bool counts = (inputs.size() == 2 || inputs.size() == 3) && outputs.size() == 1;
   const auto fits = [&](const Tensor& tensor) {
-    return (tensor.rank == 2 || tensor.rank == 3) && tensor.dtype == call.outputs[0].dtype;
+    return (tensor.rank == 2 || tensor.rank == 3) && tensor.dtype == outputs[0].dtype;
   };
-  if (!counts || !std::ranges::all_of(call.inputs, fits) || !fits(call.outputs[0]) ||
-      !ElementOf(call.outputs[0].dtype)) {
+  if (!counts || !std::ranges::all_of(inputs, fits) || !fits(outputs[0]) ||
+      !ElementOf(outputs[0].dtype)) {
     return InvalidArgument(
         "gemm: of {} inputs and {} outputs; it takes a, b and perhaps c, and gives one output, "
         "each of rank 2 or 3 and all of f32, f16, bf16 or f64",
-        call.inputs.size(), call.outputs.size());
+        inputs.size(), outputs.size());
   }
-  const Tensor& y = call.outputs[0];
-  const auto y_sizes = Batched(y, y.sizes, 1);
-  const auto a_sizes = Batched(call.inputs[0], call.inputs[0].sizes, 1);
-  const auto b_sizes = Batched(call.inputs[1], call.inputs[1].sizes, 1);
-  GemmParams params{.a = PointerTo(call.inputs[0].data),
-                    .b = PointerTo(call.inputs[1].data),
-                    .y = PointerTo(y.data),
-                    .batch = y_sizes[0],
-                    .m = y_sizes[1],
-                    .n = y_sizes[2],
-                    .k = a_sizes[2],
-                    .element = *ElementOf(y.dtype)};
+  const auto y_sizes = Batched(outputs[0], outputs[0].sizes, 1);
+  const auto a_sizes = Batched(inputs[0], inputs[0].sizes, 1);
+  const auto b_sizes = Batched(inputs[1], inputs[1].sizes, 1);
+  MatrixProduct product{.dtype = outputs[0].dtype,
+                        .batch = y_sizes[0],
+                        .m = y_sizes[1],
+                        .n = y_sizes[2],
+                        .k = a_sizes[2],
+                        .a = OperandOf(inputs[0]),
+                        .b = OperandOf(inputs[1]),
+                        .y = OperandOf(outputs[0])};
   const auto batches = [&](const std::array<int64_t, 3>& sizes) {
-    return sizes[0] == params.batch || sizes[0] == 1;
+    return sizes[0] == product.batch || sizes[0] == 1;
   };
-  bool agrees = a_sizes[1] == params.m && b_sizes[1] == params.k && b_sizes[2] == params.n &&
+  bool agrees = a_sizes[1] == product.m && b_sizes[1] == product.k && b_sizes[2] == product.n &&
                 batches(a_sizes) && batches(b_sizes);
-  const auto strides_of = [&](const Tensor& tensor, int64_t(&strides)[3]) {
-    const auto of = Batched(tensor, tensor.strides, 0);
-    std::copy(of.begin(), of.end(), strides);
-    if (tensor.rank == 3 && tensor.sizes[0] == 1) strides[0] = 0;
-  };
-  strides_of(call.inputs[0], params.a_strides);
-  strides_of(call.inputs[1], params.b_strides);
-  strides_of(y, params.y_strides);
-  COPPICE_ASSIGN_OR_RETURN(params.alpha, FractionOf(call, "alpha"));
-  if (call.inputs.size() == 3) {
-    const auto c_sizes = Batched(call.inputs[2], call.inputs[2].sizes, 1);
-    agrees = agrees && c_sizes[1] == params.m && c_sizes[2] == params.n && batches(c_sizes);
-    params.c = PointerTo(call.inputs[2].data);
-    strides_of(call.inputs[2], params.c_strides);
-    COPPICE_ASSIGN_OR_RETURN(params.beta, FractionOf(call, "beta"));
+  COPPICE_ASSIGN_OR_RETURN(product.alpha, FractionOf(options, "alpha"));
+  if (inputs.size() == 3) {
+    const auto c_sizes = Batched(inputs[2], inputs[2].sizes, 1);
+    agrees = agrees && c_sizes[1] == product.m && c_sizes[2] == product.n && batches(c_sizes);
+    product.c = OperandOf(inputs[2]);
+    COPPICE_ASSIGN_OR_RETURN(product.beta, FractionOf(options, "beta"));
   }
-  if (!agrees) {
-    return InvalidArgument(
-        "gemm: a is {} x {} x {}, b is {} x {} x {}, and the output {} x {} x {}", a_sizes[0],
-        a_sizes[1], a_sizes[2], b_sizes[0], b_sizes[1], b_sizes[2], y_sizes[0], y_sizes[1],
-        y_sizes[2]);
-  }
-  const int64_t elements = params.batch * params.m * params.n;
+  if (agrees) return product;
+  return InvalidArgument("gemm: a is {} x {} x {}, b is {} x {} x {}, and the output {} x {} x {}",
+                         a_sizes[0], a_sizes[1], a_sizes[2], b_sizes[0], b_sizes[1], b_sizes[2],
+                         y_sizes[0], y_sizes[1], y_sizes[2]);
+}
+
+absl::Status StepKernels::Multiply(const Driver& driver,
+                                   const MatrixProduct& product,
+                                   const MatmulLibrary::Algorithm* algorithm,
+                                   DeviceAddress workspace,
+                                   CuStream stream) const {
+  if (algorithm != nullptr && MatmulLibrary::TakesAddresses(product))
+    return matmul_->Multiply(product, *algorithm, workspace, stream);
+  const MatrixProduct::Operand none;
+  const MatrixProduct::Operand& c = product.c ? *product.c : none;
+  GemmParams params{.a = PointerTo(product.a.data),
+                    .b = PointerTo(product.b.data),
+                    .c = PointerTo(c.data),
+                    .y = PointerTo(product.y.data),
+                    .batch = product.batch,
+                    .m = product.m,
+                    .n = product.n,
+                    .k = product.k,
+                    .alpha = product.alpha,
+                    .beta = product.beta,
+                    .element = *ElementOf(product.dtype)};
+  std::ranges::copy(product.a.strides, params.a_strides);
+  std::ranges::copy(product.b.strides, params.b_strides);
+  std::ranges::copy(c.strides, params.c_strides);
+  std::ranges::copy(product.y.strides, params.y_strides);
+  const int64_t elements = product.batch * product.m * product.n;
   if (elements == 0) return absl::OkStatus();
   const int64_t blocks = (elements - 1) / gemm_.block_threads + 1;
   if (blocks > INT32_MAX)
     return InvalidArgument("gemm: an output of {} elements is more than a launch writes", elements);
-  return Launch(call.driver, gemm_, call.stream, params,
+  return Launch(driver, gemm_, stream, params,
                 LaunchShape{.grid = {static_cast<unsigned>(blocks), 1, 1}});
 }
 

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include "coppice/graphs/package_program.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/kernel_library.h"
+#include "coppice/runtime/matmul_library.h"
 
 #include "graphs/package/step_kernel_params.h"
 #include "graphs/program/step_source.h"
@@ -36,10 +38,23 @@ class StepKernels {
   absl::Status Fill(StepSink& sink, const MemoryFill& fill, std::span<const Touch> touched) const;
   absl::Status Copy(StepSink& sink, const MemoryCopy& copy, std::span<const Touch> touched) const;
 
-  // The function `gemm`: inputs a, b and perhaps c, output y, each of rank 2, or 3 with a batch,
-  // all of one dtype out of f32, f16, bf16, f64; options alpha and beta, fractions, 1 by default. A
-  // stride of 0 repeats. Errors: kInvalidArgument for others; the driver's.
-  absl::Status Gemm(const FunctionCall& call) const;
+  // What the function `gemm` computes: inputs a, b and perhaps c, output y, each of rank 2, or 3
+  // with a batch, all of one dtype out of f32, f16, bf16, f64; options alpha and beta, fractions, 1
+  // by default. A stride of 0 repeats. Errors: kInvalidArgument for others.
+  static absl::StatusOr<MatrixProduct> ProductOf(std::span<const Tensor> inputs,
+                                                 std::span<const Tensor> outputs,
+                                                 const FunctionOptions& options);
+  // How cuBLASLt computes it; null: it does not, or is not there.
+  const MatmulLibrary::Algorithm* Choose(const MatrixProduct& product) const {
+    return matmul_ == nullptr ? nullptr : matmul_->Choose(product);
+  }
+  // Queues the product: by cuBLASLt with the algorithm that was chosen, or by our kernel, which is
+  // right for any strides and fast for none.
+  absl::Status Multiply(const Driver& driver,
+                        const MatrixProduct& product,
+                        const MatmulLibrary::Algorithm* algorithm,
+                        DeviceAddress workspace,
+                        CuStream stream) const;
 
  private:
   explicit StepKernels(KernelLibrary library) : library_(std::move(library)) {}
@@ -49,6 +64,7 @@ class StepKernels {
   Kernel gemm_;
   Kernel fill_;
   Kernel copy_;
+  std::unique_ptr<MatmulLibrary> matmul_;  // Null: none is there.
 };
 
 // Those of a session, whose programs share them. Threads: any.

@@ -7,6 +7,7 @@
 
 #include "coppice/runtime/driver.h"
 
+#include "runtime/cublas_lt_abi.h"
 #include "tests/support/test.h"
 
 #if __has_include(<cuda.h>) && __has_include(<cudaTypedefs.h>)
@@ -14,9 +15,40 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 #endif
+#if __has_include(<cublasLt.h>)
+#define COPPICE_HAS_CUBLAS_LT 1
+#include <cublasLt.h>
+#endif
 
 namespace coppice {
 namespace {
+
+#ifdef COPPICE_HAS_CUBLAS_LT
+
+static_assert(kCublasSuccess == CUBLAS_STATUS_SUCCESS);
+static_assert(kCublasTranspose == CUBLAS_OP_T);
+static_assert(kCublasCompute32 == CUBLAS_COMPUTE_32F);
+static_assert(kCublasCompute64 == CUBLAS_COMPUTE_64F);
+static_assert(kCudaReal32 == CUDA_R_32F);
+static_assert(kCudaReal64 == CUDA_R_64F);
+static_assert(kCudaReal16 == CUDA_R_16F);
+static_assert(kCudaBrain16 == CUDA_R_16BF);
+static_assert(kCublasLtTransposeA == CUBLASLT_MATMUL_DESC_TRANSA);
+static_assert(kCublasLtTransposeB == CUBLASLT_MATMUL_DESC_TRANSB);
+static_assert(kCublasLtBatchCount == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT);
+static_assert(kCublasLtBatchOffset == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET);
+static_assert(kCublasLtWorkspaceMax == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES);
+static_assert(kCublasLtAlignmentOfA == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES);
+static_assert(kCublasLtAlignmentOfA + 3 == CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+static_assert(sizeof(CublasLtHeuristic) == sizeof(cublasLtMatmulHeuristicResult_t));
+static_assert(offsetof(CublasLtHeuristic, algorithm) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, algo));
+static_assert(offsetof(CublasLtHeuristic, workspace_bytes) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize));
+static_assert(offsetof(CublasLtHeuristic, state) ==
+              offsetof(cublasLtMatmulHeuristicResult_t, state));
+
+#endif  // COPPICE_HAS_CUBLAS_LT
 
 #ifdef COPPICE_HAS_TOOLKIT
 
