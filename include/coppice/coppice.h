@@ -402,8 +402,8 @@ typedef struct coppice_session_options {
   /* Times live calls with and without their graph, and gives up graphs that are not faster. */
   int32_t gate;
   int32_t graphs_per_program_max; /* Graphs of a program on a lane. 0: 1,024, -1: none. */
-  /* Recordings of a bucket because a static input moved; later ones count as graphs over the limit.
-   * 0: 128, -1: none. */
+  /* How often a bucket may be recorded again because a static input moved; one more counts as a
+   * graph over the limit. 0: 128, -1: none. */
   int32_t rerecords_per_bucket_max;
   /* Recordings of one bucket in which a static input may have moved; after one more, every call
    * copies it. 0: 32, -1: none. */

@@ -552,8 +552,8 @@ class Session:
         graphs_per_program_max=1024
             Graphs of a program on a lane. -1: none.
         rerecords_per_bucket_max=128
-            Recordings of a bucket because a static input moved; later ones count as graphs over
-            the limit. -1: none.
+            How often a bucket may be recorded again because a static input moved; one more
+            counts as a graph over the limit. -1: none.
         static_moves_max=32
             Recordings of one bucket in which a static input may have moved; after one more,
             every call copies it. -1: none.

@@ -57,12 +57,14 @@ def is_parameter(tensor):
 
 
 class GraphWrapper:
-    """A callable with a graph per batch descriptor of the forward context, if its mode is that of
-    the context; else it calls `runnable`. Sizes are those that vLLM's dispatcher padded to, so that
-    nothing is padded here. What `runnable` reads besides its arguments, such as the attention
-    metadata of the context, has to lie where it lay when the descriptor was recorded.
+    """Replays one graph per batch descriptor of the forward context. If the context has another
+    mode than this wrapper, it calls `runnable` without a graph. vLLM's dispatcher has padded the
+    sizes already, so nothing is padded here. `runnable` also reads tensors that are not arguments,
+    such as the attention metadata of the context. They must stay at the addresses that they had
+    when the descriptor was recorded.
 
-    static  says of a tensor of the first call whether it stays where it is; others are copied"""
+    static  a function: true for a tensor of the first call that stays where it is. Other tensors
+            are copied in every call."""
 
     _all_instances = weakref.WeakSet()
 
@@ -169,14 +171,14 @@ def with_tensors(forward_batch, batch_size, tensors):
 
 
 class DecodeRunner:
-    """Decodes batches of one token per request by graphs of a few sizes. coppice pads what the
-    graph reads. What the attention backend plans outside of the graph is padded here, to the same
-    size; the backend has to keep it in buffers of its own, as it does for SGLang's runner."""
+    """Decodes batches of one token per request with graphs of a few sizes. coppice pads the inputs
+    of the graph. This class pads what the attention backend plans outside of the graph, to the same
+    size. The backend must keep its plan in buffers of its own, as it does for SGLang's runner."""
 
     READ = ("input_ids", "positions", "req_pool_indices", "seq_lens", "out_cache_loc")
-    # Of padded rows: token 0 of request 0, written to slot 0. Both are nobody's in SGLang.
+    # Padded rows are token 0 of request 0, written to slot 0. SGLang uses neither for a request.
     FILLS = dict.fromkeys(READ, 0)
-    # Of batches that SGLang's own runner serves, and this one does not.
+    # A batch that has one of these goes to SGLang's own runner.
     REFUSED = ("replace_embeds", "input_embeds", "spec_info", "lora_ids", "encoder_lens")
 
     def __init__(self, model_runner, *, attn_backend=None, speculative_num_steps=None,

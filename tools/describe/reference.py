@@ -41,9 +41,9 @@ def options(description):
                      span(field, description), field.unit, said])
     return page("Options of a session", (
         "`coppice::SessionOptions` in C++, `coppice_session_options` in C, the keywords of "
-        "`coppice.Session` in Python. What is left out has its default; so has in C, and in "
-        "Python, a number that is 0. Where 0 is in the range of a number with another default, -1 "
-        "means it."),
+        "`coppice.Session` in Python. An option that you leave out has its default. In C and "
+        "Python, a number that is 0 also stands for the default. If you need the value 0 itself, "
+        "and the default is another number, pass -1."),
         table(["C++", "C, Python", "default", "range", "unit", "what it is"], rows))
 
 
@@ -68,7 +68,8 @@ def enumerators(description, numbers):
             rows.append(row)
         c = ["C"] if enum.name in families.ENUMS else []
         lines += table(["word", "C++", *c, "what it is"], rows)
-    return page("Enumerators", "Words are what Python, JSON, traces and reports have.", lines[1:])
+    return page("Enumerators", "Python, JSON, traces and reports use the words in column `word`.",
+                lines[1:])
 
 
 def specs(description):
@@ -104,9 +105,9 @@ def trace_events(description):
         if rows:
             lines += ["", *table(["field", "type", "range", "unit", "what it is"], rows)]
     return page("Events of a trace", (
-        "What a trace says that happened, in lines of `[time_ns, \"name\", lane, field, ...]`; -1 "
-        "is the lane of what concerns the session as a whole. In C++ they are the alternatives of "
-        "`coppice::TraceEvent`; `coppice prof json` writes them with the names of their fields."),
+        "A trace has one line per event: `[time_ns, \"name\", lane, field, ...]`. The lane is -1 "
+        "if an event concerns the whole session. In C++, the events are the alternatives of "
+        "`coppice::TraceEvent`. `coppice prof json` writes them with the names of their fields."),
         lines[1:])
 
 

@@ -180,12 +180,12 @@ const char* NameOf(RaggedBy by);
 // rectangle `count` and `length` need one, too, because all but the longest sequence are padded. If
 // only packed outputs depend on `total`, give it one bucket.
 struct RaggedSpec {
-  // Index of the symbol that is the number of sequences. Offsets give it as well as an axis. No
-  // symbol of a set is counted. Two sets may share a total if they share count and lengths, too.
+  // Index of the symbol that is the number of sequences. An axis or the offsets give it. No symbol
+  // of a set is counted. Two sets may share a total if they share count and lengths, too.
   int count = -1;
   int total = -1;  // Index of the symbol that is the size of the packed axis.
-  // Index of the symbol that is the rows of the longest sequence, or more, which a call gives; -1:
-  // packed, no rectangle.
+  // Index of the symbol for the length of the longest sequence; -1: packed, no rectangle. Each call
+  // gives this length, or a larger number.
   int length = -1;
   // Index of the input of lengths or offsets: i32 or i64, copied, with one axis. Lengths have the
   // dims {count} and the fill zero. Offsets have one element more, an extent of count + 1, and a
@@ -232,9 +232,9 @@ struct InputSpec {
   // mutated and any bits may lie there: its fill is undefined, or every symbol of the axes that are
   // padded in this call claims kAny, or kMasked by its program. Otherwise it is staged.
   Fill fill{};
-  // The program writes to it. A static input is written where it lies; what was written to a staged
-  // input is copied back to the caller's tensor. Between the first and the last byte of that tensor
-  // there may be nothing else of the call but its counts. No two elements may share a byte.
+  // The program writes to it. A static input is written in place. A staged input is copied back to
+  // the caller's tensor after the run. No other tensor of the call, except its counts, may lie
+  // between the first and the last byte of that tensor. No two elements may share a byte.
   bool mutated = false;
   // Bytes, a power of two. A static input whose address is not a multiple of it is copied by every
   // call.

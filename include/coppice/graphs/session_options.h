@@ -59,8 +59,9 @@ const char* NameOf(VariantTiming timing);
 // How many graphs there may be.
 struct LimitOptions {
   int graphs_per_program_max = 1024;   // Graphs of a program on a lane. >= 0.
-  int rerecords_per_bucket_max = 128;  // Recordings of a bucket because a static input moved; later
-                                       // ones count as graphs over the limit. >= 0.
+  // How often a bucket may be recorded again because a static input moved; one more counts as a
+  // graph over the limit. >= 0.
+  int rerecords_per_bucket_max = 128;
   // Recordings of one bucket in which a static input may have moved; after one more, every call
   // copies it. Choose a larger number than there are sets of static inputs that take turns. >= 0.
   int static_moves_max = 32;
