@@ -9,6 +9,7 @@ Without NumPy, the extension or prometheus_client all is skipped.
 """
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ try:
 except ImportError:
     torch = None
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 READERS = {"prometheus": read_plain, "openmetrics": read_open}
 SPEC = {"name": "plain", "claim": "row_independent",
         "symbols": [{"name": "rows", "kind": "dynamic", "policy": ("pow2", 64)}],
@@ -92,6 +94,36 @@ class ProfTest(unittest.TestCase):
                              read["coppice_memory_bytes"].unit)
         self.assertEqual(samples(self.session.metrics_text("openmetrics"), "openmetrics").keys(),
                          samples(self.session.metrics_text(), "prometheus").keys())
+
+    def test_the_page_of_the_reference_has_what_a_session_writes(self):
+        """By name, type, labels with their values, and help."""
+        page = (ROOT / "docs" / "reference" / "metrics.md").read_text()
+        rows = [[cell.strip().strip("`") for cell in row.strip("|").split("|")]
+                for row in page.splitlines() if row.startswith("| `coppice_")]
+        said = {name: (kind, labels, help) for name, kind, labels, _, help in rows}
+        self.assertEqual("The error that every call returns.",
+                         said.pop("coppice_sticky_error_info")[2])  # This session has none.
+        self.run_rows(self.program(), 3, 3, 40)
+        text = self.session.metrics_text()
+        written = dict(re.findall(r"^# HELP (\S+) (.*)$", text, re.M))
+        kinds = dict(re.findall(r"^# TYPE (\S+) (.*)$", text, re.M))
+        self.assertEqual(list(written), list(said))
+        for name, (kind, labels, help) in said.items():
+            with self.subTest(name):
+                self.assertEqual(written[name], help)
+                self.assertEqual(kinds[name], "gauge" if kind == "info" else kind)
+                if kind == "histogram":
+                    continue
+                found = {}
+                for sample in re.findall(rf"^{name}(?:{{(.*)}})? \S+$", text, re.M):
+                    for label, value in re.findall(r'(\w+)="([^"]*)"', sample):
+                        found.setdefault(label, {})[value] = None
+                listed = {part.partition(":")[0].strip(" `"): re.findall(r"(\w+)`?(?=,|$)",
+                                                                       part.partition(":")[2])
+                          for part in labels.split(";") if part}
+                self.assertEqual(list(found), list(listed))
+                for label, values in listed.items():
+                    self.assertEqual(list(found[label]), values or list(found[label]))
 
     def test_histograms_are_histograms(self):
         self.run_rows(self.program(), 3, 3, 9, 9)

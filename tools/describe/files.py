@@ -49,5 +49,5 @@ def written(read):
         "python/core/described/session_fields.cc": python_surface.source(description, options),
         "python/coppice/figures.py": python_surface.figure_classes(description),
         "python/coppice/words.py": python_surface.word_tuples(description, numbers),
-        **reference.pages(description, numbers),
+        **reference.pages(description, numbers, read),
     }

@@ -1,9 +1,12 @@
 """Tables of the reference documentation, one file per family."""
 
+import re
+
 import events
 import families
+import metrics
 from c_surface import constant
-from headers import NUMBERS
+from headers import INCLUDE, NUMBERS, DescriptionError
 from python_surface import default_of
 from text import wrapped
 
@@ -92,8 +95,8 @@ def specs(description):
         lines[1:])
 
 
-def trace_events(description):
-    lines = []
+def trace_events(description, read):
+    lines = ["", *trace_format(read)[:-1]]
     for struct in description.events:
         rows = []
         for field in struct.fields:
@@ -111,20 +114,55 @@ def trace_events(description):
         lines[1:])
 
 
-def pages(description, numbers):
+def prose_of(header, first, last):
+    """Lines of a header's first comment, from the paragraph that begins with `first` to before the
+    one that begins with `last`; indented ones are a block of text."""
+    comment = header.partition("\n#pragma")[0]
+    paragraphs = re.split(r"\n//\n", comment[comment.index(f"// {first}"):])
+    lines = []
+    for paragraph in paragraphs:
+        if paragraph.startswith(f"// {last}"):
+            return lines
+        said = [line[3:] for line in paragraph.split("\n")]
+        lines += ["```text", *(line[2:] for line in said), "```", ""] if said[0].startswith(" ") \
+            else [*wrapped(" ".join(said), ""), ""]
+    raise DescriptionError(f"a header has no paragraph that begins with '{last}'")
+
+
+def trace_format(read):
+    """What the lines of a trace's file are."""
+    return ["## The file", "", *prose_of(read(INCLUDE + families.EVENTS[1]), "The file is text",
+                                         "Units:")]
+
+
+def metric_page(read, description):
+    return page("Metrics of a session", (
+        "`Session::MetricsText` in C++, `coppice_session_metrics_text` in C and "
+        "`coppice.prof.metrics` in Python write these metrics as text, for Prometheus or as "
+        "OpenMetrics. The names are those of Prometheus' format. A histogram has the samples "
+        "`_bucket`, `_sum` and `_count`. `coppice_sticky_error_info` appears only after an error "
+        "that the device does not recover from. A label without values in the table has names of "
+        "programs and buckets, versions or codes. [Samples](../samples.md) has a server of "
+        "metrics, and a Grafana dashboard for them."),
+        table(["name", "type", "labels", "unit", "what it is"],
+              metrics.table_rows(read, description)))
+
+
+def pages(description, numbers, read):
     """The text of each page by its path."""
     made = {
         "session_options.md": options(description),
         "session_stats.md": figures(
             description.structs["SessionStats"], "Figures of a session",
             "`Session::stats()` in C++, `coppice_stats` in C, `Session.stats()` in Python, by the "
-            "same names; on the page of metrics with `coppice_` in front."),
+            "same names. [Metrics](metrics.md) have them, too, with `coppice_` in front."),
         "memory_usage.md": figures(
             description.structs["MemoryUsage"], "Memory of a session",
             "`Session::memory().usage()` in C++, `coppice_memory` in C, `Session.memory()` in "
             "Python, by the same names."),
         "program_spec.md": specs(description),
-        "trace_events.md": trace_events(description),
+        "trace_events.md": trace_events(description, read),
+        "metrics.md": metric_page(read, description),
         "enumerators.md": enumerators(description, numbers),
     }
     return {FOLDER + name: text for name, text in made.items()}
