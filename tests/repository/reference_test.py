@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "reference"))
 
 import declared  # noqa: E402
+import errors  # noqa: E402
 import modules  # noqa: E402
 import prose  # noqa: E402
 from pages import Reference, pages_in  # noqa: E402
@@ -150,6 +151,62 @@ class PublicNamesTest(unittest.TestCase):
         self.assertEqual(["Invented", "Invented::Run", "Invents"], missing(
             cxx_names("class Invented {\n public:\n  int Run(int n);\n};\nint Invents();\n"),
             self.pages))
+
+
+class ErrorsTest(unittest.TestCase):
+    """The list of messages, against patterns that know the plainest ways to write one."""
+
+    # Texts on the page of remedies that sources compose of parts.
+    COMPOSED = {"The device is lost: call coppice.reset_device()", "has no Triton kernel",
+                "a break of program ... failed with", "illegal address",
+                "another rank is gone, or did not answer in time",
+                "ranks call different programs"}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.found = {message.text: message for rows in errors.messages().values()
+                     for message in rows}
+        cls.text = "\n".join(cls.found)
+
+    def test_messages_of_every_kind_are_in_the_list(self):
+        self.assertGreater(len(self.found), 1200)
+        for folder in ("base", "graphs", "runtime", "capi", "allocator"):
+            for path in sorted((ROOT / folder).rglob("*.cc")):
+                for literal in re.findall(
+                        r'\b(?:MakeError\(\s*absl::StatusCode::k\w+,|InvalidArgument\(|'
+                        r'FailedPrecondition\()\s*"((?:[^"\\{}]){20,})', path.read_text()):
+                    said = " ".join(literal.split())
+                    self.assertTrue(said in self.text or "runtime/package/lint" in str(path), said)
+        for path in sorted((ROOT / "python" / "coppice").rglob("*.py")):
+            for literal in re.findall(r'\braise \w+\(f?"([^"\\{}]{20,})', path.read_text()):
+                self.assertTrue(literal.strip() in self.text, literal)
+
+    def test_texts_of_the_page_of_remedies_are_in_the_list(self):
+        page = (ROOT / "docs" / "help" / "errors.md").read_text()
+        lacking = [text for text in re.findall(r"^\| `([^`]+)` \|", page.partition("## Opening")[2],
+                                               re.M)
+                   if any(len(piece) > 8 and piece not in self.text
+                          for piece in map(str.strip, text.split("...")))]
+        self.assertEqual(self.COMPOSED, set(lacking))
+
+    def test_fields_are_left_out_and_codes_are_found(self):
+        def read(text):
+            return list(errors.of_cxx("x.cc", text))
+
+        self.assertEqual([errors.Message("A: no file ... in {...}", "kNotFound", "x.cc")], read(
+            'MakeError(absl::StatusCode::kNotFound, "A: no file {} in "  // Why.\n "{{{}}}", n);'))
+        self.assertEqual("kOutOfRange", read(
+            'Status Fail(int n) {\n  return MakeError(absl::StatusCode::kOutOfRange, "");\n}\n'
+            'return Fail("it is too large");')[0].code)
+        self.assertEqual([("size ... is odd; give an even one", "ValueError")], [
+            (message.text, message.code) for message in
+            errors.of_python("x.py", 'raise ValueError(f"size {n} is odd; "\n"give an even one")')])
+
+    def test_the_page_has_the_list(self):
+        page = Reference(pages_in(ROOT)).pages["docs/reference/errors.md"]
+        self.assertEqual(sum(map(len, errors.messages().values())),
+                         page.count("\n| `"))
+        self.assertIn("| `kNotFound` | graphs/", page)
 
 
 class ReaderTest(unittest.TestCase):

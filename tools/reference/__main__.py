@@ -6,6 +6,7 @@ docs/reference/ such as these is replaced by the reference of what it names:
     ::: include/coppice/graphs/session.h      what a header declares, with its comments
     ::: coppice.prof                          a module of Python, and all that is public in it
     ::: coppice Session Lease                 these names of it alone
+    ::: errors                                messages of errors, from all sources
 """
 
 import pathlib

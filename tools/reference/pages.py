@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 
+import errors
 import headers
 import modules
 
@@ -41,7 +42,9 @@ class Reference:
 
         def replaced(match):
             page.lines = []
-            if python:
+            if match[1] == "errors":
+                page.lines = errors.page_lines()
+            elif python:
                 page.module(match[1], match[2].split())
             else:
                 page.header(match[1], (ROOT / match[1]).read_text(encoding="utf-8"), up)
