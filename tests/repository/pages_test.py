@@ -10,9 +10,14 @@ them. Texts of errors are looked for in the sources with their strings joined, e
 import os
 import pathlib
 import re
+import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+from pages import blocks  # noqa: E402
+
 CONFIGURATION = ROOT / "docs" / "mkdocs.yml"
 ERRORS = ROOT / "docs" / "help" / "errors.md"
 REASONS = ROOT / "docs" / "help" / "reasons.md"
@@ -22,6 +27,31 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 OUTSIDE = ("https://",)
 SOURCES = ("allocator", "base", "capi", "graphs", "include", "python/coppice", "python/core",
            "runtime", "tools")
+# Blocks that are shown and not run as bash or python, by a page and a part of the block: what tests
+# them in another way, or why nothing can.
+SHOWN = {
+    ("README.md", 'pip install ".[torch]"'): "installs; CI does so before python/tests",
+    ("docs/start/install.md", "pip install ./coppice-"): "needs wheels: tools/release.sh --check",
+    ("docs/start/install.md", 'pip install ".[torch]"'): "installs, as in README.md",
+    ("docs/start/install.md", "cmake --install"): "installs and builds: samples/install",
+    ("docs/start/install.md", "coppice_kernels(server"): "samples/install_pages",
+    ("docs/start/install.md", "pkg-config"): "samples/install_pages",
+    ("docs/start/install.md", "COMPONENTS c"): "samples/install_pages",
+    ("docs/start/install.md", "tools/demo.sh"): "installs and builds: repository/demo_test",
+    ("docs/start/demo.md", "tools/test.sh"): "runs all tests, this one too",
+    ("docs/start/demo.md", "convert_azure.py"): "needs a trace of Azure: tools/convert_azure_test",
+    ("docs/how-to/kernel-tests.md", "nvcc"): "needs nvcc: ptx/cuda_test has what it compiles",
+    ("docs/how-to/pytest.md", "pytest --coppice"): "python/tests/pytest_plugin_test.py",
+    ("docs/how-to/dashboard.md", "coppice[dashboard]"):
+        "installs, and runs for hours: python/tests/dashboard_test.py runs ten models",
+    ("docs/how-to/upgrade-pytorch.md", "versions.py"): "installs a PyTorch of gigabytes",
+    ("docs/how-to/vllm.md", "CUDAGraphWrapper"): "python/tests/samples_test.py compares it",
+    ("docs/how-to/vllm.md", "DecodeCudaGraphRunner."): "python/tests/samples_test.py compares it",
+    ("docs/how-to/vllm.md", "pip download"): "downloads; its last command is a test itself",
+    ("docs/samples.md", "cmake --install"): "installs and builds: samples/configure, samples/build",
+    ("docs/ideas/emulator.md", "LD_LIBRARY_PATH"):
+        "needs the installed .deb: tests/emulated_cuda runs the command with that library",
+}
 PIECE_MIN = 8  # Characters of a piece of an error's text that says something.
 
 
@@ -106,6 +136,15 @@ class PagesTest(unittest.TestCase):
             with self.subTest(error):
                 self.assertEqual([], missing_pieces(error, sources))
         self.assertEqual(["no source has it"], missing_pieces("lane ... no source has it", sources))
+
+    def test_blocks_that_no_test_runs_are_listed_with_the_reason(self):
+        shown = [block for path in pages() if path.is_relative_to(ROOT / "docs") or
+                 path == ROOT / "README.md" for block in blocks(path, "sh", "py", "cmake")]
+        found = {block.place: [key for key in SHOWN
+                               if block.page == key[0] and key[1] in block.code]
+                 for block in shown}
+        self.assertEqual([], [place for place, keys in found.items() if not keys])
+        self.assertEqual(set(SHOWN), {key for keys in found.values() for key in keys[:1]})
 
     def test_every_reason_is_on_its_page(self):
         header = (ROOT / "include" / "coppice" / "graphs" / "reason.h").read_text()

@@ -7,7 +7,8 @@ A fence says what its block is:
               are in what they print, in that order, and other lines may lie between. The last
               command may exit with another code than 0: `# exits with 3` says so
     cpp, c    lines of a program in samples/ (tools/tidy.py)
-    sh, py    shown alone: what installs, needs a GPU, or needs data that is not here
+    sh, py,   shown alone: what installs, needs a GPU, or needs data that is not here;
+    cmake     tests/repository/pages_test.py lists them with the reason, or with what tests them
     text      what a block prints, or a drawing
 """
 
