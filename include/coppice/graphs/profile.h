@@ -1,8 +1,9 @@
 // Profiles: a file of the buckets that a session's traffic recorded, so that the next session can
 // record them before its traffic comes.
 //
-//   session->SaveProfile("decoder.profile")     while serving, or at the end
-//   session->LoadProfile("decoder.profile", {.bindings = {{weights}}})     after Register and Bind
+//   session->warming().SaveProfile("decoder.profile")        while serving, or at the end
+//   session->warming().LoadProfile("decoder.profile", {.bindings = {{weights}}})
+//                                                            after Register and Bind
 //
 // A profile says how often each bucket of each program was launched. It holds no graph, no kernel
 // and no address, so loading one can make calls faster, but never wrong. A program is recognised by

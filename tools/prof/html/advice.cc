@@ -106,7 +106,7 @@ class Findings {
                       Grouped(waste), Grouped(program.padded), facts_.NameOf(program.worst),
                       ShareOf(program.worst_waste, waste)),
           "Learn its buckets from this traffic: coppice tune, a policy \"learn\" in Python, or "
-          "Session::Rebucket; or add a bucket below the one named.");
+          "Session::policies().Rebucket; or add a bucket below the one named.");
     }
   }
 

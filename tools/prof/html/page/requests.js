@@ -6,7 +6,8 @@ kit.view("requests", () => {
   const {report, find} = kit;
   const {requests} = report;
   if (requests.count === 0) {
-    kit.empty("requests-chart", "The application reported no requests (Session::NoteRequest).");
+    kit.empty("requests-chart",
+              "The application reported no requests (Session::trace().NoteRequest).");
     return;
   }
   const rows = [
