@@ -139,7 +139,8 @@ absl::Status Reset(coppice_device& device) {
   device.EndRetired();
   if (const int sessions = device.sessions.load(); sessions > 0)
     return FailedPrecondition(
-        "device: {} sessions are there, or outputs of them are read; release them first", sessions);
+        "device: {} sessions exist, or somebody reads outputs of them; release them first",
+        sessions);
   (void)device.context->MakeCurrent().ok();
   device.Clear();
   device.context.reset();

@@ -90,7 +90,7 @@ absl::StatusOr<DType> DTypeOf(DLDataType dtype) {
   for (const Pair& pair : kPairs) {
     if (pair.code == dtype.code && pair.bits == dtype.bits && dtype.lanes == 1) return pair.dtype;
   }
-  return InvalidArgument("no dtype of coppice is DLPack's code {}, bits {}, lanes {}",
+  return InvalidArgument("coppice has no dtype for DLPack's code {}, bits {}, lanes {}",
                          unsigned{dtype.code}, unsigned{dtype.bits}, unsigned{dtype.lanes});
 }
 

@@ -38,7 +38,7 @@ absl::Status RefuseLeases(Lane& lane, const char* where) {
       if (!slot.keeps(i) || !lane.memory().windows().Contains(slot.outputs->tensors[i].data))
         continue;
       return FailedPrecondition(
-          "{}: the outputs of program '{}' (call {} on lane {}) are leased; drop the lease before",
+          "{}: the outputs of program '{}' (call {} on lane {}) are leased; drop the lease first",
           where, slot.program->spec.name, slot.call, lane.index);
     }
     return absl::OkStatus();

@@ -187,8 +187,8 @@ absl::Status CheckLive(const SessionParts& parts,
       if (id.ok() && *id == call.binding->allocations[i]) continue;
       if (!id.ok() && id.status().code() != absl::StatusCode::kNotFound) return id.status();
       return FailedPrecondition(
-          "Session::Run: static tensor {} of program '{}' at {:#x} was freed since it was bound; "
-          "bind the memory that is there",
+          "Session::Run: static tensor {} of program '{}' at {:#x} was freed after it was bound; "
+          "bind a tensor in memory that is allocated",
           i, spec.name, call.binding->tensors[i].data);
     }
   }
@@ -200,8 +200,8 @@ absl::Status CheckLive(const SessionParts& parts,
     if (inside || (span && span->bytes() == 0)) continue;
     if (!span || parts.windows->Meets(span->low, span->bytes())) {
       return InvalidArgument(
-          "Session::Run: input '{}' of program '{}' at {:#x} leaves the addresses there are, or "
-          "runs into the session's memory; pass one that lies where its sizes and strides say",
+          "Session::Run: input '{}' of program '{}' at {:#x} reaches beyond the last address, or "
+          "into the session's memory; pass the address, sizes and strides of one allocation",
           name, spec.name, call.inputs[i].data);
     }
     COPPICE_RETURN_IF_ERROR(CheckLive(parts, call, span->low, "input", name));
@@ -243,7 +243,7 @@ absl::Status NameGoneStream(const SessionParts& parts,
   // The next call finds the work of this stream waited for, or says why it could not be.
   if (lane.order().IsLast(call.stream)) (void)lane.order().LastStreamCaptures().ok();
   return InvalidArgument(
-      "Session::Run: program '{}' on a stream that does not exist, or was destroyed; pass one that "
+      "Session::Run: program '{}': the stream does not exist, or was destroyed; pass one that "
       "lives until the next call on lane {}",
       call.program->spec.name, lane.index);
 }
@@ -251,8 +251,7 @@ absl::Status NameGoneStream(const SessionParts& parts,
 absl::Status EndedBinding(const Call& call) {
   COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Run", *call.program));
   return FailedPrecondition(
-      "Session::Run: the binding of program '{}' was ended by Unbind; bind the tensors that are "
-      "there",
+      "Session::Run: the binding of program '{}' was ended by Unbind; bind tensors again",
       call.program->spec.name);
 }
 

@@ -82,8 +82,8 @@ absl::Status ReadCounts(const Call& call, CallShape& shape) {
     shape.real[count] = call.inputs[copy].sizes[0] - 1;
     if (shape.real[count] >= 0) continue;
     return InvalidArgument(
-        "Session::Run: input '{}' of program '{}' is empty; give the end of the last sequence too, "
-        "be it one 0 for no sequence",
+        "Session::Run: input '{}' of program '{}' has no offsets; give the end of the last "
+        "sequence, too, or a single 0 if there is no sequence",
         program.copied_input(copy).name, program.spec.name);
   }
   return absl::OkStatus();

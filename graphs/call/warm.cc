@@ -151,7 +151,7 @@ absl::StatusOr<Bucket*> FindColdBucket(const SessionParts& parts,
   if (bucket.recording()) {
     return FailedPrecondition(
         "Session::Warm: a bucket of program '{}' is being recorded in the background; call "
-        "WaitForRecordings before",
+        "WaitForRecordings first",
         program.spec.name);
   }
   bucket.Reopen();
@@ -215,9 +215,9 @@ absl::Status FinishWarming(const SessionParts& parts, Lane& lane) {
 
 absl::Status NotKept(const Program& program, size_t asked, size_t kept) {
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "Session::Warm: of {} graphs, of program '{}' the last, only {} are there: they "
-                   "took the room of the others; raise the budget or graphs_per_program_max, or "
-                   "warm fewer buckets",
+                   "Session::Warm: {} graphs were asked for, the last of program '{}', but only {} "
+                   "fit: later ones took the room of earlier ones; raise the budget or "
+                   "graphs_per_program_max, or warm fewer buckets",
                    asked, program.spec.name, kept);
 }
 

@@ -56,9 +56,9 @@ absl::Status CheckSource(std::span<const WarmStep> chain,
   const std::string& name = chain[step].program->spec.name;
   if (feed.input >= there || feed.step > step || (feed.step == step && step == 0)) {
     return InvalidArgument(
-        "Session::Warm: step {} feeds {} {} from step {}; program '{}' has {} of them, and "
-        "a step "
-        "reads from one before it or, but for the first, from itself",
+        "Session::Warm: step {} feeds {} {} from step {}, but program '{}' has {} of them, or the "
+        "step is not an earlier one; a step reads from an earlier step, and any but the first also "
+        "from itself",
         step, what, feed.input, feed.step, name, there);
   }
   if (std::ranges::count(feeds, feed.input, &Feed::input) > 1)

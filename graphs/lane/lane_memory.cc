@@ -87,9 +87,9 @@ void LaneMemory::FindPresent() {
 
 absl::Status LaneMemory::CheckPresent(const char* where) const {
   if (absence_ == Absence::kSuspended)
-    return FailedPrecondition("{}: the session is suspended; call Resume before", where);
+    return FailedPrecondition("{}: the session is suspended; call Resume first", where);
   if (absence_ == Absence::kLent) {
-    return FailedPrecondition("{}: the memory of lane {} is lent; end the loan before", where,
+    return FailedPrecondition("{}: the memory of lane {} is lent; end the loan first", where,
                               lane_);
   }
   return absl::OkStatus();

@@ -58,7 +58,7 @@ absl::Status CheckStatic(const Program& program,
       tensor.data + static_cast<DeviceAddress>(RoundedBytes(tensor)) < tensor.data) {
     return InvalidArgument(
         "Session::Bind: static '{}' of program '{}' at {:#x} is at no multiple of its element's "
-        "bytes, or leaves the addresses there are",
+        "bytes, or reaches beyond the last address",
         spec.name, program.spec.name, tensor.data);
   }
   if (!windows.Meets(tensor.data, RoundedBytes(tensor))) return absl::OkStatus();

@@ -42,8 +42,8 @@ absl::Status CheckPolicy(const char* where,
   const SymbolSpec& spec = program.spec.symbols[static_cast<size_t>(symbol)];
   if (!MayPad(program.spec, symbol) || policy.is_exact())
     return InvalidArgument(
-        "{}: symbol '{}' of program '{}' is never padded, or would not be from here on; register "
-        "another program for that",
+        "{}: symbol '{}' of program '{}' is never padded, or would never be padded with this "
+        "policy; register another program for that",
         where, spec.name, program.spec.name);
   if (policy.maximum() != spec.policy.maximum())
     return InvalidArgument(
@@ -99,8 +99,8 @@ absl::Status SetPolicy(const SessionParts& parts,
 
 absl::Status NotObserved(const char* where, const Program& program, int symbol) {
   return InvalidArgument(
-      "{}: nobody counts symbol '{}' of program '{}'; give it an observe_half_life", where,
-      program.spec.symbols[static_cast<size_t>(symbol)].name, program.spec.name);
+      "{}: sizes of symbol '{}' of program '{}' are not counted; give it an observe_half_life",
+      where, program.spec.symbols[static_cast<size_t>(symbol)].name, program.spec.name);
 }
 
 absl::StatusOr<std::string> GetObserved(SessionParts& parts, const Program& program, int symbol) {

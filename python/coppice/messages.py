@@ -36,7 +36,7 @@ REMEDIES = {
     "or keep it alive in a chain": "or keep it alive by `with coppice.chain():`",
     "raise the budget of": "raise Session's budget_bytes of",
     "raise the budget": "raise Session's budget_bytes",
-    "call Resume before": "call Session.resume() before",
+    "call Resume first": "call Session.resume() first",
     "take the program into the capture by Include": "run it outside of the capture",
 }
 SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

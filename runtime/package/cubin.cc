@@ -142,7 +142,7 @@ absl::Status ReadNotes(const Section& section, CubinKernel& kernel) {
       case kLargeParameter:
         if (note.value.size() < 12 || !parameters.insert(ParameterOf(note)).second)
           return InvalidArgument(
-              "cubin: parameter {} of {} is there twice or cut; compile it again",
+              "cubin: parameter {} of {} is duplicated or truncated; compile it again",
               ParameterOf(note).first, kernel.name);
         break;
       case kMaxThreads:
@@ -276,7 +276,7 @@ absl::StatusOr<Cubin> ReadCubin(std::span<const std::byte> image) {
           code.kernels.find(section.name.substr(std::min(section.name.size(), kInfo.size() + 1)));
       if (kernel == code.kernels.end()) continue;  // A function that kernels call.
       if (!kernel->second.parameters.empty())
-        return InvalidArgument("cubin: {} is there twice; compile it again", section.name);
+        return InvalidArgument("cubin: {} is duplicated; compile it again", section.name);
       COPPICE_RETURN_IF_ERROR(ReadNotes(section, kernel->second));
     } else if (section.name.starts_with(kShared)) {
       const auto kernel = code.kernels.find(section.name.substr(kShared.size()));

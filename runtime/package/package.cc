@@ -123,8 +123,8 @@ absl::Status CheckFiles(const Container& container, const Manifest& manifest) {
     if (entry.name == kManifestName || entry.name == kSignatureName) continue;
     const int file = IndexOf(manifest.files, entry.name);
     if (file < 0)
-      return InvalidArgument("{}: {} is there, and not in /files of the manifest; remove it",
-                             container.path(), entry.name);
+      return InvalidArgument("{}: {} is not in /files of the manifest; remove it", container.path(),
+                             entry.name);
     const int64_t bytes = manifest.files[static_cast<size_t>(file)].bytes;
     if (bytes != entry.bytes)
       return InvalidArgument(
@@ -134,7 +134,7 @@ absl::Status CheckFiles(const Container& container, const Manifest& manifest) {
   }
   for (const File& file : manifest.files) {
     if (container.Find(file.name) == nullptr)
-      return InvalidArgument("{}: {} is in /files of the manifest, and not there; add it",
+      return InvalidArgument("{}: {} is in /files of the manifest, but missing; add it",
                              container.path(), file.name);
   }
   return absl::OkStatus();

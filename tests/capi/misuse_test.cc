@@ -282,9 +282,9 @@ TEST_F(MisuseTest, TensorsThatCannotBeAreRefused) {
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "shape is null", RunWith(x));
   x = x_;
   x.dtype = {kDLFloat, 32, 4};
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "no dtype of coppice", RunWith(x));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "coppice has no dtype", RunWith(x));
   x.dtype = {kDLFloat4_e2m1fn, 4, 1};
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "no dtype of coppice", RunWith(x));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "coppice has no dtype", RunWith(x));
   x = x_;
   x.byte_offset = std::numeric_limits<uint64_t>::max();
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "byte_offset", RunWith(x));

@@ -112,7 +112,7 @@ TEST_F(CLoanTest, IdleMemoryIsLentAndGivenBack) {
   int64_t bytes = 0;
   ASSERT_C_OK(coppice_lend(session_, 0, &address, &bytes, &loan));
   EXPECT_GT(bytes, 0);
-  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "is lent; end the loan before",
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "is lent; end the loan first",
                  Refused(Upload(Ramp(100))));
   coppice_loan* second = nullptr;
   EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "is lent",
