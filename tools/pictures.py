@@ -4,15 +4,17 @@
   tools/pictures.py COPPICE [FOLDER]    default FOLDER: docs/pictures
 
 Drawings are SVG and depend on nothing but what coppice does, so that they are equal byte for byte
-wherever they are made: the same requests, the same buckets, the same plans. Screenshots of the
-report are PNG and need a Chromium; figures in them that are times differ from run to run. Without a
-Chromium drawings are made all the same, and it is said that screenshots are not.
+wherever they are made: the same requests, the same buckets, the same plans. Those of drawings.py
+explain an idea. Screenshots of the report are PNG and need a Chromium; figures in them that are
+times differ from run to run. report.json has their words, without times. Without a Chromium
+drawings are made all the same, and it is said that screenshots are not.
 """
 
 import argparse
 import csv
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools" / "support"))
 
+import drawings  # pylint: disable=wrong-import-position
 import headless_browser  # pylint: disable=wrong-import-position
 
 REQUESTS = 200
@@ -35,6 +38,8 @@ IDEA_COLOURS = ("#f28e2b", "#4e79a7")  # Of other programs, and of PROGRAM.
 VIEWS = {"report": ("overview", "overview"), "report_map": ("map", "map"),
          "report_buckets": ("buckets", "buckets")}
 WIDTH = 1280
+WORDS = "report.json"
+TIME = re.compile(r"\b[\d,.]+ (?:ns|µs|ms|s|min|h)\b")
 DRAWN = "document.documentElement.dataset.drawn === 'all'"
 
 
@@ -120,6 +125,7 @@ def mib(count):
 
 
 def make_drawings(coppice, trace, folder, scratch):
+    drawings.make(folder)
     run(coppice, "prof", "map", trace, "-o", folder / "map.svg")
     draw_idea(trace, folder / "idea.svg")
     lengths = scratch / "lengths.csv"
@@ -144,6 +150,16 @@ def take_screenshots(coppice, trace, folder, scratch):
         window.open(page.as_uri(), DRAWN)
         for name, (first, last) in VIEWS.items():
             (folder / f"{name}.png").write_bytes(picture_of(window, first, last))
+        words = {name: words_of(window, view) for name, (view, _) in VIEWS.items()}
+        (folder / WORDS).write_text(json.dumps(words, ensure_ascii=False) + "\n",
+                                    encoding="utf-8")
+
+
+def words_of(window, view):
+    """Lines of a view's text, without times."""
+    text = window.evaluate(f'document.getElementById("{view}").innerText')
+    lines = (" ".join(TIME.sub("TIME", line).split()) for line in text.split("\n"))
+    return [line for line in lines if line]
 
 
 def picture_of(window, first, last):

@@ -4,11 +4,13 @@
   pictures_test.py COPPICE    the command to run
 
 Method: tools/pictures.py makes all pictures anew. Drawings are compared byte for byte; screenshots,
-which hold times, by size and by how far they are from one another where they are made small.
+which hold times, by size, by how far they are from one another where they are made small, and by
+their words without times.
 """
 
 import base64
 import importlib.util
+import json
 import pathlib
 import re
 import subprocess
@@ -17,8 +19,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "support"))
+sys.path[:0] = [str(ROOT / "tools" / "support"), str(ROOT / "tools")]
 
+import drawings
 import headless_browser
 
 COPPICE = str(pathlib.Path(sys.argv.pop(1)).resolve())
@@ -29,6 +32,9 @@ AGAIN = "run tools/pictures.py build/release/tools/coppice, and look at what it 
 BYTES_MAX = 200 * 1024
 SHRINK = 8           # Screenshots are compared at an eighth of their width.
 DIFFERENCE_MAX = 6   # Of 255, on average.
+
+DRAWINGS = sorted(["buckets.svg", "idea.svg", "map.svg", "plan.svg",
+                   *(f"{name}.svg" for name in drawings.DRAWINGS)])
 
 DISTANCE = """(async () => {
   const small = async (data) => {
@@ -63,9 +69,9 @@ class PicturesTest(unittest.TestCase):
                        check=True, stderr=subprocess.DEVNULL)
 
     def test_drawings_are_what_the_command_makes(self):
-        drawings = sorted(one.name for one in self.folder.glob("*.svg"))
-        self.assertEqual(["buckets.svg", "idea.svg", "map.svg", "plan.svg"], drawings)
-        for name in drawings:
+        made = sorted(one.name for one in self.folder.glob("*.svg"))
+        self.assertEqual(DRAWINGS, made)
+        for name in made:
             self.assertTrue((PICTURES / name).read_bytes() == (self.folder / name).read_bytes(),
                             f"{name} differs; {AGAIN}")
 
@@ -81,6 +87,13 @@ class PicturesTest(unittest.TestCase):
                 self.assertEqual(size, wanted, f"{picture.name}; {AGAIN}")
                 self.assertLess(distance, DIFFERENCE_MAX, f"{picture.name}; {AGAIN}")
 
+    @unittest.skipIf(BROWSER is None, "no Chromium here; apt-get install chromium")
+    def test_words_of_screenshots_are_those_of_the_report(self):
+        words, made = (json.loads((folder / pictures_script().WORDS).read_text())
+                       for folder in (PICTURES, self.folder))
+        self.assertGreater(sum(map(len, made.values())), 200)
+        self.assertEqual(words, made, AGAIN)
+
     def test_pictures_are_small_and_are_those_that_pages_show(self):
         views = [f"{name}.png" for name in pictures_script().VIEWS]
         shown = set()
@@ -88,9 +101,9 @@ class PicturesTest(unittest.TestCase):
             for path in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page.read_text()):
                 self.assertTrue((page.parent / path).is_file(), f"{page.name}: {path}")
                 shown.add(pathlib.Path(path).name)
-        made = {one.name for one in PICTURES.iterdir()}
+        made = {one.name for one in PICTURES.iterdir()} - {pictures_script().WORDS}
         self.assertEqual(made, shown)
-        self.assertEqual(made, {"map.svg", "plan.svg", "buckets.svg", "idea.svg", *views})
+        self.assertEqual(made, {*DRAWINGS, *views})
         for picture in PICTURES.iterdir():
             self.assertLess(picture.stat().st_size, BYTES_MAX, picture.name)
 
