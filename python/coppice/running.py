@@ -13,6 +13,8 @@ import threading
 
 from coppice.errors import FailedPrecondition
 
+__all__ = ["current_stream", "empty", "empty_like"]
+
 BYTES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "c64": 8, "i64": 8,
          "i32": 4, "i16": 2, "i8": 1, "u64": 8, "u32": 4, "u16": 2, "u8": 1, "bool": 1}
 
@@ -101,8 +103,10 @@ def empty(shape, dtype):
 
 
 def empty_like(tensor, shape=None, dtype=None):
-    """A tensor of the same library, sizes and type; `shape` and `dtype` replace those. In wrapped
-    callables it is memory of the run."""
+    """A new tensor of the same library, shape and type as `tensor`. `shape` and `dtype`, if given,
+    replace those of `tensor`. In a wrapped callable, the memory is that of the run. For PyTorch,
+    CuPy and NumPy it is their own empty_like; for a coppice.Tensor it is `empty`, which raises
+    FailedPrecondition outside of wrapped callables."""
     module = type(tensor).__module__.partition(".")[0]
     if module in ("torch", "cupy", "numpy"):
         library = sys.modules[module]
