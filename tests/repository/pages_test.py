@@ -146,6 +146,20 @@ class PagesTest(unittest.TestCase):
         self.assertEqual([], [place for place, keys in found.items() if not keys])
         self.assertEqual(set(SHOWN), {key for keys in found.values() for key in keys[:1]})
 
+    def test_every_sample_is_on_its_page_and_as_long_as_that_says(self):
+        page = (ROOT / "docs" / "samples.md").read_text()
+        samples = [path for path in sorted((ROOT / "samples").rglob("*"))
+                   if path.suffix in (".cc", ".c", ".py", ".ipynb")]
+        self.assertGreater(len(samples), 20)
+        lacking = [path.name for path in samples
+                   if f"](../{path.relative_to(ROOT).as_posix()})" not in page]
+        self.assertEqual([], lacking)
+        least, most = map(int, re.search(r"programs of (\d+) to (\d+) lines", page).groups())
+        for path in samples:
+            self.assertTrue(least <= len(path.read_text().splitlines()) <= most, path.name)
+        numbers = re.findall(r"^\| (\d+) \|", page, re.M)
+        self.assertEqual([str(number + 1) for number in range(len(numbers))], numbers)
+
     def test_every_reason_is_on_its_page(self):
         header = (ROOT / "include" / "coppice" / "graphs" / "reason.h").read_text()
         names = re.findall(r"^  k(\w+),", header.partition("enum class Reason")[2], re.M)
