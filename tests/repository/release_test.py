@@ -184,6 +184,19 @@ class BinariesTest(FolderTest):
         self.assertIn("libstdc++.so.6", binaries.check(library, {"libstdc++.so.6"}).libraries)
 
 
+class TrialTest(FolderTest):
+    def test_each_python_that_takes_a_wheel_tries_it(self):
+        here = {(3, minor): f"python3.{minor}" for minor in (10, 11, 12, 13, 14)}
+        with mock.patch.object(pythons, "find", return_value=here), \
+                mock.patch.object(trial, "in_environment", lambda _, release, python, __:
+                                  (release, python)):
+            tried = list(trial.check(self.folder / WHEEL))
+            self.assertEqual([((3, minor), f"python3.{minor}") for minor in (12, 13, 14)], tried)
+            older = self.folder / WHEEL.replace("cp312-abi3", "cp39-cp39")
+            with self.assertRaisesRegex(tree.ReleaseError, "no Python here takes it"):
+                list(trial.check(older))
+
+
 class ChecksTest(FolderTest):
     def wheel(self, *names, name=WHEEL):
         path = self.folder / name

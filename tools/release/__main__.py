@@ -16,7 +16,7 @@ with glibc 2.34 or later and needs no other library. Each file is checked, and a
 asks of a machine. Building takes 25 minutes of two processors, and a network for sources of static
 archives and for what requirements.txt pins.
 
---check uses the newest Python here that takes the wheel, or --python; README's program runs by
+--check uses each Python here that takes the wheel, or those of --python; README's program runs by
 --torch, a Python that has PyTorch; and in another Debian by --debian SUITE, which takes debootstrap
 and root, or --root DIR, a root that is there.
 

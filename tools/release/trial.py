@@ -57,7 +57,7 @@ def judge(printed, expected, what):
 
 def in_environment(wheel, release, python, work):
     """The sample in a new virtual environment of a Python, with NumPy alone."""
-    environment = work / "environment"
+    environment = work / f"environment-{pythons.tag(release)}"
     ask([python, "-m", "venv", environment])
     pip = [environment / "bin" / "pip"]
     command = command_beside(wheel)
@@ -135,8 +135,8 @@ def check(wheel, paths=None, torch=None, suite=None, root=None):
         raise ReleaseError(f"{wheel.name}: no Python here takes it; give one by --python")
     with tempfile.TemporaryDirectory(prefix="coppice.") as folder:
         work = pathlib.Path(folder)
-        release = max(found)
-        yield in_environment(wheel, release, found[release], work)
+        for release in sorted(found):
+            yield in_environment(wheel, release, found[release], work)
         if torch:
             yield with_torch(wheel, torch, work)
         if suite:
