@@ -93,7 +93,7 @@ def leases():
     drawing.line("The second call does not read y1:", 15)
     pool("y1 = f(a)", [(0, 110, BLUE, "y1")])
     pool("y2 = f(b)", [(0, 110, ORANGE, "y2")])
-    drawing.line("y2 lies where y1 was. To read y1 is an error: y1 is stale.")
+    drawing.line("y2 may lie where y1 was. Reading y1 is then an error.")
     drawing.y += 14
     drawing.line("The second call reads y1, or both are in a chain:", 15)
     pool("y1 = f(a)", [(0, 110, BLUE, "y1")])
