@@ -21,10 +21,19 @@ namespace {
 
 constexpr uintptr_t kLegacyStream = 1;  // As array protocols number it.
 
-// The table of a type, or null. Types are asked once: their tables live as long as the process,
-// and so do the types, each of which this keeps a reference to.
-const DLPackExchangeAPI* TableOf(PyTypeObject* type) {
-  static auto& known = *new std::unordered_map<PyTypeObject*, const DLPackExchangeAPI*>();
+// What is known of a type whose tensors are read by a table of functions.
+struct Exchange {
+  const DLPackExchangeAPI* table = nullptr;  // Null: there is none.
+  // Methods that say whether the elements are to be negated, or conjugated, by whoever reads them,
+  // which DLPack cannot say. Null of a type that has none.
+  nb::handle is_neg{};
+  nb::handle is_conj{};
+};
+
+// Types are asked once: their tables live as long as the process, and so do the types and methods,
+// each of which this keeps a reference to.
+const Exchange& ExchangeOf(PyTypeObject* type) {
+  static auto& known = *new std::unordered_map<PyTypeObject*, Exchange>();
   const auto found = known.find(type);
   if (found != known.end()) return found->second;
   const DLPackExchangeAPI* table = nullptr;
@@ -39,8 +48,36 @@ const DLPackExchangeAPI* TableOf(PyTypeObject* type) {
     if (table != nullptr && table->dltensor_from_py_object_no_sync == nullptr) table = nullptr;
   }
   owner.inc_ref();
-  known.emplace(type, table);
-  return table;
+  Exchange exchange{.table = table};
+  if (table != nullptr) {
+    exchange.is_neg = nb::getattr(owner, "is_neg", nb::object()).release();
+    exchange.is_conj = nb::getattr(owner, "is_conj", nb::object()).release();
+  }
+  return known.emplace(type, exchange).first->second;
+}
+
+bool Says(nb::handle method, nb::handle object) {
+  if (!method.is_valid()) return false;
+  PyObject* const arguments[] = {object.ptr()};
+  const nb::object answer =
+      nb::steal(PyObject_Vectorcall(method.ptr(), arguments, 1, /*kwnames=*/nullptr));
+  if (!answer.is_valid()) RaisePending();
+  return answer.ptr() == Py_True;
+}
+
+// Elements that lie there otherwise than they are read must not be taken for what they are.
+void RefuseLazy(const Exchange& exchange,
+                nb::handle object,
+                const DLTensor& tensor,
+                const char* what,
+                size_t index) {
+  const bool complex = tensor.dtype.code == kDLComplex;
+  if (!Says(exchange.is_neg, object) && !(complex && Says(exchange.is_conj, object))) return;
+  const std::string message =
+      std::string(what) + " " + std::to_string(index) +
+      ": the tensor is negated or conjugated lazily, so its memory does not hold its values; give "
+      "x.resolve_neg().resolve_conj()";
+  Raise("InvalidArgument", message.c_str());
 }
 
 DLDataType DTypeOfTypestr(const std::string& typestr, const char* what, size_t index) {
@@ -71,8 +108,10 @@ DLDataType DTypeOfTypestr(const std::string& typestr, const char* what, size_t i
 void Array::Read(
     nb::handle object, const char* what, size_t index, uintptr_t stream, const Device& device) {
   PyTypeObject* const type = Py_TYPE(object.ptr());
-  if (const DLPackExchangeAPI* const table = TableOf(type)) {
-    if (table->dltensor_from_py_object_no_sync(object.ptr(), &tensor_) != 0) RaisePending();
+  if (const Exchange& exchange = ExchangeOf(type); exchange.table != nullptr) {
+    if (exchange.table->dltensor_from_py_object_no_sync(object.ptr(), &tensor_) != 0)
+      RaisePending();
+    RefuseLazy(exchange, object, tensor_, what, index);
     return;
   }
   if (nb::isinstance<Output>(object)) {

@@ -24,7 +24,8 @@ inline constexpr int kRankMax = 8;  // As coppice_view.
 // __cuda_array_interface__. Nothing is copied.
 class Array {
  public:
-  // Raises InvalidArgument, with `what` and `index`, for an object that is none of these. `stream`
+  // Raises InvalidArgument, with `what` and `index`, for an object that is none of these, and for a
+  // tensor of PyTorch that is negated or conjugated lazily. `stream`
   // is told to a producer that orders its work by it. `device` knows where memory lies of which the
   // object does not say it.
   void Read(

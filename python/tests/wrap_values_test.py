@@ -28,6 +28,11 @@ try:
 except ImportError as error:
     raise unittest.SkipTest(f"needs NumPy and the extension: {error}") from error
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 ROWS = {"x": {0: coppice.Dim("rows", max=64)}}
 
 
@@ -37,6 +42,32 @@ def wrap(fn, **options):
 
 def ones(rows=3):
     return np.ones((rows, 4), np.float32)
+
+
+@unittest.skipIf(torch is None, "needs PyTorch")
+class LazyTest(unittest.TestCase):
+    """DLPack hands over memory, and no word on how it is to be read."""
+
+    def tensors(self):
+        numbers = torch.arange(1.0, 13).reshape(3, 4)
+        pairs = torch.complex(numbers, numbers + 1)
+        return {"negated": torch._neg_view(numbers), "conjugated": pairs.conj(),
+                "both": torch._neg_view(pairs).conj(), "imaginary": pairs.conj().imag}
+
+    def test_what_is_negated_or_conjugated_lazily_is_refused(self):
+        with wrap(scaled) as fn:
+            for name, tensor in self.tensors().items():
+                for ask in (device.upload, *([] if tensor.is_complex() else [fn])):
+                    with self.subTest(name), self.assertRaisesRegex(
+                            coppice.InvalidArgument, "resolve_neg.*resolve_conj"):
+                        ask(tensor)
+
+    def test_resolved_it_is_read_as_it_is(self):
+        for name, tensor in self.tensors().items():
+            with self.subTest(name):
+                resolved = tensor.resolve_neg().resolve_conj()
+                found = torch.from_dlpack(device.upload(resolved).to_host())
+                self.assertTrue(torch.equal(found, resolved))
 
 
 # What Python can ask of an object besides its attributes.
