@@ -315,6 +315,31 @@ class TorchExportTest(unittest.TestCase):
 
         self.assert_refused(Outer(), (torch.ones(4, 8),), {"x": {0: ("rows", 1, 64)}}, "rows")
 
+    def test_outputs_whose_elements_share_memory_are_refused(self):
+        for name, returned in {"expand": lambda x: (x + 1)[:, :1].expand(-1, 8),
+                               "unfold": lambda x: (x + 1).unfold(1, 4, 1)}.items():
+            with self.subTest(name):
+                self.assert_refused(returned, (torch.ones(4, 8),), {"x": {0: (2, 64)}},
+                                    "output share memory.*contiguous")
+
+    def test_outputs_that_are_views_of_one_tensor_have_their_own_values(self):
+        import emulator
+
+        if not COPPICE:
+            self.skipTest("no command to execute PTX with")
+
+        def views(x):
+            y = x * 2
+            return y.t(), y, y[None], y.view(-1)
+
+        path = pathlib.Path(self.scratch.name) / "views.zip"
+        self.exporter.export(views, (torch.ones(4, 8),), dynamic={"x": {0: (2, 64)}},
+                             archs=["80"], weights=True).write(path)
+        x = np.arange(40, dtype=np.float32).reshape(5, 8)
+        (outputs, *_), *_ = emulator.run(COPPICE, path, [{"x": x}])
+        for index, expected in enumerate(views(torch.from_numpy(x))):
+            np.testing.assert_array_equal(outputs[f"output_{index}"], expected.numpy())
+
     def test_an_axis_that_lowering_fixes_is_refused(self):
         from coppice.export import torch as exporter
 

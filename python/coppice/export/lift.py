@@ -30,8 +30,8 @@ from coppice.export.conversion import is_view_of, retyped
 from coppice.export.expressions import text_of
 from coppice.export.inductor import line_of, shares_elements
 from coppice.export.manifest import ExportError, fraction, walk
-from coppice.export.oracle import check_output
-from coppice.export.sizes import in_whole_chunks, is_dense, size_of, span
+from coppice.export.oracle import check_output, hints_of
+from coppice.export.sizes import in_whole_chunks, is_dense, overlaps, size_of, span
 from coppice.export.tensors import (COMPLEX, DTYPES, ELEMENT_BYTES, PARTS, Tensor, broadcast,
                                      in_pairs)
 from coppice.export.ttir import accesses_of_any
@@ -230,6 +230,11 @@ class Lifter:
                 raise ExportError(f"the output {name} is no tensor")
             check_output(f"the output {name}", tensor, expected, self.dtype(expected.dtype),
                          self.shape_env)
+            hints = hints_of(self.shape_env)
+            if overlaps(*([int(sympy.sympify(size).xreplace(hints)) for size in part]
+                          for part in (tensor.shape, tensor.strides))):
+                raise ExportError(f"elements of the output {name} share memory, as those of expand "
+                                  "and unfold do; return a copy, by .contiguous()")
             self.return_tensor(name, tensor)
 
     def return_tensor(self, name, tensor):

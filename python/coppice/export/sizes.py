@@ -135,6 +135,16 @@ def is_dense(shape, strides):
                for size, stride, dense in zip(shape, strides, dense_strides(shape)))
 
 
+def overlaps(shape, strides):
+    """Whether elements of a tensor of these numbers may share memory, as of expand and unfold."""
+    reach = 1
+    for stride, size in sorted(zip(strides, shape)):
+        if size > 1 and stride < reach:
+            return True
+        reach += (size - 1) * stride if size > 1 else 0
+    return False
+
+
 def span(shape, strides):
     """Elements from the first to the last, both included."""
     if any(size == 0 for size in shape):
