@@ -40,7 +40,7 @@ TEST(BenchDispatchTest, ReplayMakesOneDriverCallOrTwoAndNoAllocation) {
   const nlohmann::json json =
       JsonOf(RunCoppice({"bench", "dispatch", "--json", "--repetitions", "50"}));
   EXPECT_THAT(NamesOf(json["cases"]), ElementsAre("all_static", "two_staged", "siblings_1000",
-                                                  "static_200", "two_observed"));
+                                                  "static_200", "two_observed", "traced"));
   EXPECT_THAT(NamesOf(json["wide"]["cases"]),
               ElementsAre("staged_1", "staged_200", "rank8_strided"));
   for (const auto& list : {json["cases"], json["wide"]["cases"]}) {
@@ -55,6 +55,7 @@ TEST(BenchDispatchTest, ReplayMakesOneDriverCallOrTwoAndNoAllocation) {
   EXPECT_EQ(json["cases"][3]["inputs"], 200);
   EXPECT_EQ(json["wide"]["cases"][1]["rank"], 2);
   EXPECT_TRUE(json["wide"]["further_staged_input_ns"].is_number());
+  EXPECT_TRUE(json["trace_event_ns"].is_number());
   EXPECT_EQ(json["stopped"], false);
 }
 

@@ -7,15 +7,20 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
+#include "coppice/base/check.h"
 #include "coppice/base/status.h"
 #include "coppice/graphs/session.h"
 #include "coppice/graphs/staging.h"
@@ -47,13 +52,15 @@ struct DispatchCase {
   int rank = 1;  // Of all inputs and outputs: rows of kRowsMax, then axes of 2.
   bool turned = false;    // Inputs have their axes in memory the other way round.
   bool observed = false;  // The rows of calls are counted.
+  bool traced = false;    // The session writes a trace, an event for each call.
 };
-constexpr std::array<DispatchCase, 5> kCases = {
+constexpr std::array<DispatchCase, 6> kCases = {
     {{.name = "all_static", .inputs = 8, .staged = 0, .siblings = 1},
      {.name = "two_staged", .inputs = 8, .staged = 2, .siblings = 1},
      {.name = "siblings_1000", .inputs = 8, .staged = 0, .siblings = 1000},
      {.name = "static_200", .inputs = 200, .staged = 0, .siblings = 1},
-     {.name = "two_observed", .inputs = 8, .staged = 2, .siblings = 1, .observed = true}}};
+     {.name = "two_observed", .inputs = 8, .staged = 2, .siblings = 1, .observed = true},
+     {.name = "traced", .inputs = 8, .staged = 0, .siblings = 1, .traced = true}}};
 
 // Signatures of real programs. What a further staged input costs is the first two's difference.
 constexpr std::array<DispatchCase, 3> kWideCases = {
@@ -65,6 +72,24 @@ constexpr std::array<DispatchCase, 3> kWideCases = {
       .siblings = 1,
       .rank = kRankMax,
       .turned = true}}};
+
+// A file that goes with this object.
+class TemporaryFile {
+ public:
+  TemporaryFile() : path_((std::filesystem::temp_directory_path() / "coppice_XXXXXX").string()) {
+    const int file = mkstemp(path_.data());
+    COPPICE_CHECK(file >= 0, "no temporary file");
+    close(file);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
 
 // A program of one case in a session on one driver, recorded and ready to replay.
 class DispatchJob {
@@ -122,6 +147,7 @@ class DispatchJob {
   const Stream stream_;
   const DispatchCase case_;
   const DeviceMemory memory_;  // The bytes of an input for each of them, and for each sibling.
+  std::optional<TemporaryFile> trace_;
   std::unique_ptr<Session> session_;
   std::vector<const Binding*> bindings_;
   size_t sibling_ = 0;
@@ -199,9 +225,12 @@ absl::StatusOr<std::unique_ptr<DispatchJob>> DispatchJob::Create(
 }
 
 absl::Status DispatchJob::Prepare() {
-  COPPICE_ASSIGN_OR_RETURN(
-      session_,
-      Session::Create(context_, {.limits = {.rerecords_per_bucket_max = case_.siblings}}));
+  SessionOptions options{.limits = {.rerecords_per_bucket_max = case_.siblings}};
+  if (case_.traced) {
+    trace_.emplace();
+    options.trace = {.path = trace_->path(), .events_per_lane = int64_t{1} << 20};
+  }
+  COPPICE_ASSIGN_OR_RETURN(session_, Session::Create(context_, options));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec());
   COPPICE_ASSIGN_OR_RETURN(call_.program, session_->Register(std::move(spec), ClearOutputs));
   std::vector<Tensor> statics;
@@ -309,7 +338,9 @@ absl::StatusOr<Measured> Measure(const BenchOptions& options,
     COPPICE_RETURN_IF_ERROR(MeasureCounts(*job, measured));
     instant.Switch(false);
   }
-  if (!measured.instructions && !options.time_only && !options.program.empty())
+  // The thread that writes a trace would be counted, too.
+  if (!measured.instructions && !options.time_only && !options.program.empty() &&
+      !dispatch_case.traced)
     measured.instructions = InstructionsByValgrind(options.program, dispatch_case.name);
 
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<DispatchJob> job,
@@ -402,10 +433,16 @@ absl::StatusOr<BenchReport> BenchDispatch(const BenchOptions& options, const Con
   }
   report.text = table.Format();
   if (console.stopped()) return report;
+  const auto overhead = [](const nlohmann::ordered_json& cases, size_t i) {
+    return cases[i]["overhead_ns_p50"].get<double>();
+  };
+  const nlohmann::ordered_json& cases = report.json["cases"];
+  const double event_ns = overhead(cases, kCases.size() - 1) - overhead(cases, 0);
+  report.json["trace_event_ns"] = event_ns;
+  report.text += fmt::format("an event of a trace: {:.1f} ns\n", event_ns);
   nlohmann::ordered_json& wide = report.json["wide"];
-  const auto overhead = [&](size_t i) { return wide["cases"][i]["overhead_ns_p50"].get<double>(); };
-  const double further_ns =
-      (overhead(1) - overhead(0)) / (kWideCases[1].staged - kWideCases[0].staged);
+  const double further_ns = (overhead(wide["cases"], 1) - overhead(wide["cases"], 0)) /
+                            (kWideCases[1].staged - kWideCases[0].staged);
   wide["further_staged_input_ns"] = further_ns;
   report.text += fmt::format("a further staged input of rank 2: {:.1f} ns\n", further_ns);
   return report;
