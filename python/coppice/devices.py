@@ -3,6 +3,7 @@ session shares these, so all graphs of a device are in one pool.
 """
 
 import atexit
+import logging
 import threading
 import weakref
 
@@ -11,12 +12,14 @@ from coppice.errors import FailedPrecondition, InvalidArgument, Unavailable
 
 LEGACY_STREAM = 1  # CU_STREAM_LEGACY, by which coppice knows what libraries call stream 0.
 
+log = logging.getLogger("coppice")
 _lock = threading.Lock()
 _devices = {}  # By kind and ordinal: ("cuda", 1).
 _implied = set()  # Kinds and ordinals that tensors alone asked for.
 _sessions = {}  # By device.
 _followers = weakref.WeakSet()  # What runs on the shared session, whichever that is.
 _traced = weakref.WeakSet()  # What holds sessions of C whose traces have no end yet.
+_told = set()  # Lines that the log has.
 
 
 def device(kind="auto", ordinal=0, **options):
@@ -73,12 +76,43 @@ def _open(kind, ordinal, options):
         return known
 
 
+def device_in_use():
+    """The device that scopes and figures mean if they name none: the one that has a shared session.
+    That is where functions ran, be it on CPU tensors beside a GPU. If none has one, it is device().
+    If several have one, it is device() if that is among them, else the one whose session is the
+    oldest; the log says so once. Threads: any."""
+    with _lock:
+        used = list(_sessions)
+    if len(used) == 1:
+        return used[0]
+    found = device()
+    if not used:
+        return found
+    found = found if found in used else used[0]
+    line = (f"several devices have a session: {', '.join(map(_named, used))}; without a device, "
+            f"coppice.session() and what shows its figures mean {_named(found)}: give one, as in "
+            'coppice.session(coppice.device("emulator"))')
+    if line not in _told:
+        _told.add(line)
+        log.warning("coppice: %s", line)
+    return found
+
+
+def _named(on):
+    return f"{on.kind} {on.ordinal}" if on.kind == "cuda" else on.kind
+
+
 def session(on=None, **options):
-    """The session that callables share on a device (None: device()). The first call makes it, with
-    `options` as in coppice.Session.
+    """The session that callables share on a device. The first call makes it, with `options` as in
+    coppice.Session.
+
+    on  a coppice.Device; None: the one device that has a session, be it of functions on CPU tensors
+        beside a GPU. If several have one, device() among them, else the first; the log says so.
+        If none has one, or if there are options, device()
 
     Raises FailedPrecondition if options are given and the session exists. Threads: any."""
-    on = on or device()
+    if on is None:
+        on = device() if options else device_in_use()
     if not isinstance(on, _core.Device):
         raise InvalidArgument(f"session: {on!r} is no coppice.Device; give device({on!r})")
     with _lock:
@@ -92,14 +126,14 @@ def session(on=None, **options):
 
 
 def reset_device(on=None):
-    """Resets an emulator (None: the shared device), after a fault has ended all that runs on it.
+    """Resets an emulator (None: that of session()), after a fault has ended all that runs on it.
     Closes its shared session. What was loaded, wrapped, compiled or uploaded before cannot be used
     any more.
 
     Raises FailedPrecondition while other sessions are open or calls are running: close them, and
     call it again. Raises Unimplemented for CUDA, where the process must end. Requires: no other
     thread uses the device."""
-    on = on or device()
+    on = on or device_in_use()
     with _lock:
         shared = _sessions.pop(on, None)
     if shared is not None:

@@ -3,7 +3,7 @@ errors."""
 
 import contextlib
 
-from coppice.devices import device as shared_device
+from coppice.devices import device_in_use
 from coppice.devices import session as shared_session
 from coppice.errors import raise_findings
 
@@ -38,8 +38,8 @@ def checked(device=None):
     the value that the memory already holds does not race; storing a value that differs in its last
     bit is a race. Faults raise errors even without this scope. On a GPU, the scope finds nothing.
 
-    device  a coppice.Device; None: the shared one"""
-    on = device or shared_device()
+    device  a coppice.Device; None: that of session()"""
+    on = device or device_in_use()
     before = on.finding_count()
     yield on
     on.synchronize()

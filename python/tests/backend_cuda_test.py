@@ -89,8 +89,10 @@ class DevicesTest(unittest.TestCase):
         for scope in (mock.patch.dict(devices._devices, clear=True),
                       mock.patch.object(devices, "_implied", set()),
                       mock.patch.dict(devices._sessions, clear=True),
+                      mock.patch.object(devices, "_told", set()),
                       mock.patch.object(devices._core, "Device", Opened),
-                      mock.patch.object(devices._core, "Session", lambda on: [on])):
+                      mock.patch.object(devices._core, "Session",
+                                        lambda on, **options: [on, *options])):
             scope.__enter__()
             self.addCleanup(scope.__exit__, None, None, None)
 
@@ -113,6 +115,31 @@ class DevicesTest(unittest.TestCase):
         self.assertEqual("cuda", coppice.device().kind)
         self.assertIs(emulator, coppice.device("emulator"))
         self.assertEqual("cuda", coppice.device().kind)
+
+    def test_the_session_that_is_shown_is_where_functions_ran(self):
+        emulator = devices.device_of_tensors("emulator")
+        self.assertEqual("cuda", coppice.session()[0].kind)  # Nothing ran yet.
+        devices._sessions.clear()
+        ran = coppice.session(emulator)
+        with self.assertNoLogs("coppice"):
+            self.assertIs(ran, coppice.session())
+            self.assertIs(emulator, devices.device_in_use())
+        self.assertEqual([coppice.device("cuda"), "stance"], coppice.session(stance="eager"))
+
+    def test_of_several_sessions_the_one_of_auto_is_shown_and_the_log_says_so(self):
+        emulator = devices.device_of_tensors("emulator")
+        for ordinals, shown in (((1, 0), ("cuda", 0)), ((1,), ("cuda", 1))):
+            with self.subTest(ordinals=ordinals):
+                devices._sessions.clear()
+                for on in (*(coppice.device("cuda", ordinal) for ordinal in ordinals), emulator):
+                    coppice.session(on)
+                with self.assertLogs("coppice", logging.WARNING) as told:
+                    found = [coppice.session()[0] for _ in range(3)]
+                self.assertEqual([shown] * 3, [(one.kind, one.ordinal) for one in found])
+                (line,) = told.output
+                self.assertIn(f"cuda 1, {'cuda 0, ' if 0 in ordinals else ''}emulator; without a "
+                              f"device, coppice.session() and what shows its figures mean cuda "
+                              f"{shown[1]}", line)
 
     def test_an_emulator_that_was_asked_for_is_what_auto_is(self):
         emulator = coppice.device("emulator")

@@ -7,6 +7,7 @@ themselves what PyTorch's and Numba's do; the driver's own function says which c
     core_devices_test.py COPPICE [unittest's options]
 """
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -23,7 +24,8 @@ if ENVIRONMENT != os.environ:  # The loader reads it before Python runs.
     os.execve(sys.executable, [sys.executable, "-B", *sys.argv], ENVIRONMENT)
 del sys.argv[1]
 
-from coppice import _core  # noqa: E402
+import coppice  # noqa: E402
+from coppice import _core, devices  # noqa: E402
 from coppice.devices import LEGACY_STREAM  # noqa: E402
 from coppice.errors import InvalidArgument  # noqa: E402
 
@@ -188,6 +190,22 @@ class DevicesTest(unittest.TestCase):
                     changed.append(name)
                 make_current(before)
             self.assertEqual([], changed)
+
+
+class SharedSessionTest(unittest.TestCase):
+    def test_functions_on_cpu_tensors_beside_a_gpu_are_what_is_shown(self):
+        """As in README's example, whose tensors are on the CPU wherever it runs."""
+        emulator = devices.device_of_tensors("emulator")  # As the backend of torch.compile.
+        model = coppice.load(PACKAGE, device=emulator, policies={"rows": ("pow2", 64)})
+        self.addCleanup(devices.exchange_session, emulator, None)
+        with contextlib.closing(coppice.session(emulator)):
+            for rows in (5, 7, 8):
+                model(np.ones((rows, 64), np.float32), np.ones((64, 40), np.float32))
+            self.assertEqual(3, sum(coppice.session().stats()["runs"].values()))
+            with coppice.stance("strict"):
+                model(np.ones((6, 64), np.float32), np.ones((64, 40), np.float32))
+            self.assertIn('coppice_runs_total{path="replay"} 3\n', coppice.prof.metrics())
+            self.assertEqual("cuda", coppice.device().kind)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 import contextlib
 
 from coppice import _core
-from coppice.devices import device as shared_device
-from coppice.devices import exchange_session, followers
+from coppice.devices import device_in_use, exchange_session, followers
 from coppice.devices import session as shared_session
 
 
@@ -50,15 +49,15 @@ def flush(session=None):
 
 @contextlib.contextmanager
 def trace(path, on=None, **options):
-    """Inside the scope, the device (None: device()) has a new shared session, which writes what it
-    does to the file `path`. `options` are other options of coppice.Session.
+    """Inside the scope, the device (None: that of session()) has a new shared session, which writes
+    what it does to the file `path`. `options` are other options of coppice.Session.
 
     What was loaded, wrapped or compiled on the shared session runs on the new one, which records
     its buckets again; after the scope it runs on its old graphs again. Anything with a session of
     its own stays on that session and is not traced. The end of the scope closes the new session, so
     that the file is complete; anything that was made inside the scope cannot run any more. Other
     threads of the process see the same session."""
-    on = on or shared_device()
+    on = on or device_in_use()
     with _core.Session(on, trace_path=str(path), **options) as traced:
         before = exchange_session(on, traced)
         try:
