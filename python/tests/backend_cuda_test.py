@@ -2,13 +2,17 @@
 """Goal: what the backend of torch.compile does on CUDA alone: which device a graph runs on, what
 runs it where it is not lifted, and how the results lie then.
 Method: PyTorch here has no CUDA. Stand-ins say so much of it as a test needs, on tensors of the
-CPU; nothing here shows that PyTorch on a GPU behaves as they do, for which there is
-device_check.py.
+CPU, or of an emulator's memory (device_tensors.py); nothing here shows that PyTorch on a GPU
+behaves as they do, for which there is device_check.py.
 
     backend_cuda_test.py [unittest's options]
 """
 
+import contextlib
+import gc
 import logging
+import pathlib
+import tempfile
 import unittest
 from unittest import mock
 
@@ -20,7 +24,8 @@ try:
     import coppice.torch
     from coppice import devices
     from coppice.export.manifest import ExportError
-    from coppice.torch import compiler, graph, session
+    from coppice.torch import compiler, graph, registered, session
+    from device_tensors import as_on_cuda
     from torch._subclasses import FakeTensorMode
 except ImportError as error:
     raise unittest.SkipTest(f"needs PyTorch and the extension: {error}") from error
@@ -197,11 +202,19 @@ class PlaceTest(unittest.TestCase):
                 self.assertEqual(wanted, compiler.why_not(kind, ordinals))
 
     def test_functions_of_the_cpu_run_on_the_emulator(self):
-        compiled = torch.compile(lambda x: x * 2 + 1, backend=coppice.torch.backend, dynamic=True)
-        x = torch.randn(5)
-        torch.testing.assert_close(compiled(x), x * 2 + 1)
+        """Where what they write is copied, wherever it lies."""
+        def add(cache, x):
+            cache.add_(x)
+            return cache * 2
+
+        compiled = torch.compile(add, backend=coppice.torch.backend)
+        cache, right = torch.zeros(2, 5)
+        for _ in range(3):
+            x = torch.randn(5)
+            torch.testing.assert_close(compiled(cache, x), add(right, x))
+            torch.testing.assert_close(cache, right)
         (report,) = coppice.torch.report(compiled)
-        self.assertEqual((True, 0), (report.lifted, report.refused))
+        self.assertEqual((True, 0, []), (report.lifted, report.refused, report.in_place))
 
     def test_device_code_that_is_missing_is_one_warning(self):
         def missing(*_):
@@ -283,6 +296,193 @@ class FallbackTest(unittest.TestCase):
 
         _, reports = self.check_on_cuda(lift_forward, refuse)
         self.assertEqual({"forward": (True, 1), "backward": (False, 0)}, reports)
+
+
+ROWS, WIDTH = 8, 4  # Of a cache.
+
+
+def step(cache, x, w, scratch):
+    """Reads and writes a cache, as a decoder does, and another tensor."""
+    cache[:x.shape[0]].add_(x)
+    scratch.mul_(2)
+    return (cache * w).sum(1), x + 1
+
+
+class InPlaceTest(unittest.TestCase):
+    """Caches that stay where they are, in programs that an emulator runs on its own memory."""
+
+    def setUp(self):
+        torch._dynamo.reset()
+        torch.manual_seed(2)
+        self.shared = session.shared(coppice.device("emulator"), {})
+        scopes = contextlib.ExitStack()
+        self.addCleanup(scopes.close)
+        self.memory = scopes.enter_context(as_on_cuda(self.shared))
+        self.compiled = torch.compile(step, backend="coppice")
+        self.weights = torch.randn(ROWS, WIDTH)
+        self.given_weights = self.memory.put(self.weights)
+        torch._dynamo.mark_static_address(self.given_weights)
+        self.caches = {}
+
+    def cache(self, name):
+        """A tensor of the device, and what is right on the CPU. "M" does not begin at a multiple of
+        16 bytes."""
+        if name not in self.caches:
+            right = torch.randn(ROWS, WIDTH)
+            self.caches[name] = self.memory.put(right, offset=1 if name == "M" else 0), right
+        return self.caches[name]
+
+    def call(self, name, rows=3, scratch=None):
+        """Compares a call with eager. Returns whether the cache was copied."""
+        given, right = self.cache(name)
+        x, more = torch.randn(rows, WIDTH), torch.randn(5)
+        given_x = self.memory.put(x)
+        given_more = self.memory.put(more) if scratch is None else scratch
+        if rows != 3:
+            torch._dynamo.mark_dynamic(given_x, 0)
+        before = self.shared.session.stats()["real_elements"]
+        results = self.compiled(given, given_x, self.given_weights, given_more)
+        staged = self.shared.session.stats()["real_elements"] - before - x.numel()
+        expected = step(right, x, self.weights, more)
+        for one, other in zip((*results, given), (*expected, right)):
+            torch.testing.assert_close(self.memory.read(one), other)
+        if scratch is None:
+            torch.testing.assert_close(self.memory.read(given_more), more)
+        return staged >= right.numel()
+
+    def graph(self):
+        (found,) = [one for one in devices.followers(self.shared.session)
+                    if isinstance(one, graph.LiftedGraph) and one.report is self.report()]
+        return found
+
+    def graph_begins_anew(self):
+        if not coppice.torch.report(self.compiled):
+            return
+        one = self.graph()
+        one.in_place.end()
+        one.in_place, one.report.in_place = one.in_place.fresh(), []
+
+    def report(self):
+        (report,) = coppice.torch.report(self.compiled)
+        self.assertEqual((True, 0), (report.lifted, report.refused))
+        return report
+
+    def test_caches_are_copied_until_they_lie_where_they_lay_before(self):
+        for places, copied in (("AAAA", "1000"), ("ABABAB", "110000"), ("AABBAA", "101000"),
+                               ("MMMM", "1111"), ("AAMMA", "10110"), ("ABCDEF", "111111")):
+            with self.subTest(places):
+                self.graph_begins_anew()
+                found = [self.call(name) for name in places]
+                self.assertEqual(copied, "".join(str(int(one)) for one in found))
+                self.assertEqual(["cache"] if "0" in copied else [], self.report().in_place)
+
+    def test_weights_and_what_moves_are_read_as_ever(self):
+        before = [self.call("A") for _ in range(3)]
+        self.assertEqual([True, False, False], before)
+        self.weights = torch.randn(ROWS, WIDTH)
+        self.memory.write(self.given_weights, self.weights)
+        self.assertFalse(self.call("A"))
+        bound = self.graph().in_place
+        self.assertEqual(["cache"], self.report().in_place)
+        self.assertEqual(2, len(bound.indices))  # The weights, too.
+
+    def test_each_becomes_static_by_itself(self):
+        scratch = self.memory.put(torch.randn(5))
+        copied = [self.call(name, scratch=scratch) for name in "ABCDD"]
+        self.assertEqual(([True] * 5, ["scratch"]), (copied, self.report().in_place))
+
+    def test_bound_caches_are_freed_with_their_last_tensor(self):
+        for _ in range(2):
+            self.call("A")
+        address, known = self.cache("A")[0].data_ptr(), self.graph().in_place.registered
+        self.assertEqual(1, len(known.bindings))
+        self.assertTrue(self.shared.device.holds(address))
+        recorded = len(self.shared.session.buckets())
+        del self.caches["A"]
+        gc.collect()
+        taken = self.memory.device.empty([ROWS * WIDTH], "f32")  # Perhaps what was just freed.
+        for _ in range(3):
+            self.assertNotEqual(taken.data_ptr(), self.cache("B")[0].data_ptr())
+            self.call("B")
+        (key,) = known.bindings
+        self.assertIn(self.cache("B")[0].data_ptr(), key)
+        self.assertEqual(recorded, len(self.shared.session.buckets()))
+
+    def test_a_cache_that_comes_to_lie_where_another_lay_is_bound_already(self):
+        for _ in range(2):
+            self.call("A")
+        records = self.shared.session.stats()["runs"]["record"]
+        given, right = self.caches["A"]
+        self.caches["A"] = self.memory.sharing(given), right
+        self.assertEqual(given.data_ptr(), self.cache("A")[0].data_ptr())
+        del given
+        gc.collect()
+        self.assertEqual([False, False], [self.call("A") for _ in range(2)])
+        self.assertEqual(records, self.shared.session.stats()["runs"]["record"])
+
+    def test_caches_that_move_for_ever_record_graphs_only_so_often(self):
+        with mock.patch.object(registered, "MOVES_MAX", 2):
+            copied = [self.call(name) for name in "AABBCCCBA"]
+        self.assertEqual([True, False, True, False, True, True, True, False, False], copied)
+
+    def test_of_many_caches_the_oldest_binding_goes(self):
+        with mock.patch.object(registered, "BINDINGS_MAX", 2):
+            copied = [self.call(name) for name in "AABBCCAA"]
+        self.assertEqual([True, False] * 4, copied)
+        self.assertEqual(2, len(self.graph().in_place.registered.bindings))
+
+    def test_a_stance_that_wants_graphs_has_those_of_the_first_program(self):
+        self.call("A", 5)
+        self.call("A", 6)
+        self.assertFalse(self.call("A", 7))
+        with coppice.stance("strict"):
+            self.assertTrue(self.call("A", 5))
+            self.assertFalse(self.call("A", 7))
+            with self.assertRaisesRegex(FailedPrecondition, "strict"):
+                self.call("B", 4)
+        self.assertFalse(self.call("A", 5))
+
+    def test_another_session_begins_with_copies(self):
+        """As within coppice.prof.trace; behind it all is as before."""
+        for _ in range(2):
+            self.call("A")
+        first = self.graph().in_place
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "trace"
+            with coppice.prof.trace(path, self.shared.device) as traced, \
+                    mock.patch.object(session.shared_by(traced), "emulated", False):
+                self.shared, before = session.shared_by(traced), self.shared
+                self.assertEqual([], self.report().in_place)
+                self.assertEqual([True, False, False], [self.call("A") for _ in range(3)])
+                self.assertIsNot(first, self.graph().in_place)
+                self.assertEqual(["cache"], self.report().in_place)
+            self.shared = before
+        self.assertIs(first, self.graph().in_place)
+        self.assertEqual(["cache"], self.report().in_place)
+        self.assertFalse(self.call("A"))
+
+    def test_a_graph_that_dies_ends_both_programs(self):
+        before = len(self.shared.session.buckets())
+        for _ in range(2):
+            self.call("A")
+        self.assertEqual(before + 2, len(self.shared.session.buckets()))
+        torch._dynamo.reset()
+        del self.compiled
+        gc.collect()
+        self.assertEqual(before, len(self.shared.session.buckets()))
+
+    def test_what_cannot_be_registered_is_copied(self):
+        def refuse(*_):
+            raise coppice.ResourceExhausted("no room")
+
+        self.call("A")
+        with mock.patch.object(registered.Registered, "__init__", refuse), \
+                self.assertLogs("coppice", logging.WARNING) as told:
+            copied = [self.call("A") for _ in range(3)]
+        self.assertEqual([True] * 3, copied)
+        self.assertEqual(1, len(told.output))
+        self.assertIn("no room", told.output[0])
+        self.assertEqual([], self.report().in_place)
 
 
 if __name__ == "__main__":

@@ -156,7 +156,11 @@ class Compiler:
         calls = lowered.calls()
         for name in calls:
             reports.tell(report, f"{name} has no Triton kernel", self.options.strict)
-        lowered.sources = sources_by(names_of(original, self.frame.inputs), lowered.sources)
+        names = names_of(original, self.frame.inputs)
+        lowered.sources = sources_by(names, lowered.sources)
+        called = {node.name: name for node, name in names.items()}
+        for one in lowered.inputs:
+            one.called = called.get(one.name, "")
         padding = self.padding(lowered, original, report)
         try:
             compiled = LiftedGraph(lowered, self.session, self.options, report, fallback, padding)

@@ -7,7 +7,6 @@ everything is read and written in place.
 """
 
 import itertools
-import weakref
 
 import torch
 
@@ -16,18 +15,17 @@ from coppice.dims import joint_policy_of
 from coppice.errors import (FailedPrecondition, InvalidArgument, OutOfRange, ResourceExhausted,
                             StaleOutput)
 from coppice.export.sizes import span
-from coppice.learning import Learner
 from coppice.libraries import library_stream
 from coppice.torch import calls, reports
 from coppice.torch.allocator import StepMemory
 from coppice.torch.lowering import evaluator
 from coppice.torch.options import POLICY_MAX, bounded, learns
+from coppice.torch.registered import InPlace, Registered
 from coppice.torch.results import Meta, Output, Size, View
 from coppice.torch.session import Kept, shared_by
 
 SEED_END = (1 << 63) - 1
 numbers = itertools.count(1)  # Of programs, so that each has a name of its own.
-BINDINGS_MAX = 16  # Of one graph; the oldest goes.
 
 
 class Texts:
@@ -57,9 +55,8 @@ class LiftedGraph:
         self.seeded = lowered.seeded()
         self.places = list(lowered.sizes.values())
         self.names = [lowered.sources.get(name, [name])[0] for name in lowered.sizes]
-        self.bindings = {}  # By the addresses of what lies where it always lies.
         self.lay_out(lowered)
-        self.program = None
+        self.registered = self.in_place = None
         if lowered.program["steps"] or lowered.program["outputs"]:
             self.register(lowered, options, padding)
 
@@ -79,35 +76,66 @@ class LiftedGraph:
         options = {"name": report.program, "policies": policies, "claims": padding.claims,
                    "exact": options.exact,
                    "functions": {name: calls.function_of(name, memory) for name in names}}
-        self.registration = package, options, learned
+        self.registration = package, learned, options
+        self.place_written(lowered)
         self.register_on(shared)
         devices.follow(self)
 
     def register_on(self, shared):
-        package, options, learned = self.registration
-        self.program = shared.session.register_package(package, "main", **options)
-        self.learner, self.bindings = Learner(self.program, learned), {}
-        self.report.learned = self.learner.outcomes
-        self.end = weakref.finalize(self, shared.end, self.program, self.bindings)
+        self.registered = Registered(self, shared, *self.registration)
+        self.report.learned = self.registered.learner.outcomes
+
+    def place_written(self, lowered):
+        """On CUDA, inputs of fixed sizes that the program writes become static if they stay where
+        they are; see registered.py. An emulator has copies of them, wherever they are."""
+        buffers = lowered.program["buffers"]
+        written = {index: one.name for index, one in enumerate(self.inputs)
+                   if one.mutated and one.fixed and not (one.static or one.flat or one.expanded)
+                   and "fill" not in buffers[one.name]}
+        if self.shared.emulated or not written:
+            return
+        device, package = self.shared.device, lowered.package
+
+        def with_static(names):
+            for name in names:
+                buffers[name]["static"] = True
+            try:
+                return device.load_package(package.to_bytes(), allow_ptx=True)
+            finally:
+                for name in names:
+                    del buffers[name]["static"]
+
+        self.in_place = InPlace(
+            written, [index for index, one in enumerate(self.inputs) if one.static], with_static)
+
+    def called(self, indices):
+        """What the caller calls these inputs of the program."""
+        return [self.inputs[index].called or self.inputs[index].name for index in indices]
 
     @property
     def session(self):
         return self.shared.session
 
+    @property
+    def program(self):
+        return self.registered and self.registered.program
+
     def move_to(self, session):
         """Runs on another session until the function that it returns is called; see
         coppice.devices.follow."""
-        before = self.shared, self.program, self.learner, self.bindings, self.end
+        before = self.shared, self.registered, self.in_place, self.report.in_place
         with self.shared.lock:
             self.shared = shared_by(session)
             self.register_on(self.shared)
+            self.in_place, self.report.in_place = self.in_place and self.in_place.fresh(), []
 
         def move_back():
-            ended, there = self.end, self.shared
+            ended, there = [self.registered, self.in_place], self.shared
             with there.lock:
-                self.shared, self.program, self.learner, self.bindings, self.end = before
-                self.report.learned = self.learner.outcomes
-            ended()
+                self.shared, self.registered, self.in_place, self.report.in_place = before
+                self.report.learned = self.registered.learner.outcomes
+            for one in filter(None, ended):
+                one.end()
 
         return move_back
 
@@ -164,7 +192,7 @@ class LiftedGraph:
                 "torch._dynamo.reset(), then call it again")
         scalars = [read(place, given) for place in self.scalars]
         try:
-            outputs = self.run(given, scalars, values) if self.program else []
+            outputs = self.run(given, scalars, values) if self.registered else []
         except StaleOutput:
             raise
         except FailedPrecondition as error:  # A stance that forbids what the call would do.
@@ -219,17 +247,6 @@ class LiftedGraph:
             finally:
                 shared.busy = False
                 shared.bury()
-
-    def bound(self, key, tensors):
-        """The binding of the tensors that stay at their address; None if there are none. `tensors`
-        makes what is bound if these addresses are new."""
-        if not key:
-            return None
-        if key not in self.bindings:
-            if len(self.bindings) >= BINDINGS_MAX:
-                self.program.unbind(self.bindings.pop(next(iter(self.bindings))))
-            self.bindings[key] = self.program.bind(tensors())
-        return self.bindings[key]
 
     def draw_seed(self):
         if self.seeded:
@@ -286,14 +303,14 @@ class LiftedGraph:
                 mirror.written = True
                 mirrored[mirror.address] = (mirror, tensor.untyped_storage())
         device = self.shared.device
-        binding = self.bound(tuple(key), lambda: [mirror.view(device, tensor)
-                                                  for mirror, tensor in tensors])
+        binding = self.registered.bound(tuple(key), lambda: [
+            mirror.view(device, tensor) for mirror, tensor in tensors])
         return binding, list(mirrored.values())
 
     def run_program(self, inputs, scalars, binding):
         """Runs with what earlier calls kept in place of its copies, as far as it still lies
         there."""
-        self.learner.count_call(binding)
+        self.registered.learner.count_call(binding)
         kept = [self.kept_of(tensor) if self.report.kind == "backward" else None
                 for tensor in inputs]
         self.draw_seed()
@@ -340,19 +357,32 @@ class LiftedGraph:
     def run_on_cuda(self, given, scalars, values):
         device = torch.device("cuda", self.shared.device.ordinal)
         stream = library_stream("torch", device.index)
-        statics = [seen(given[one.position].detach(), one) for one in self.inputs if one.static]
-        inputs = [seen(given[one.position].detach(), one)
-                  for one in self.inputs if not one.static]
-        binding = self.bound(tuple(tensor.data_ptr() for tensor in statics), lambda: statics)
+        tensors = [seen(given[one.position].detach(), one) for one in self.inputs]
         self.draw_seed()
         targets = []
         for dtype, *parts in self.outputs:
             shape, strides, (offset,) = (values[part] for part in parts)
             targets.append(made(dtype, shape, strides, offset, device))
-        self.learner.count_call(binding)
-        self.program.run(inputs, scalars, binding=binding, stream=stream, poison=self.poison,
-                         output_mode="write_into",
-                         targets=[in_parts(target) for target in targets]).release()
+
+        def run(registered, binding, static):
+            registered.learner.count_call(binding)
+            registered.program.run(
+                [one for index, one in enumerate(tensors) if index not in static], scalars,
+                binding=binding, stream=stream, poison=self.poison, output_mode="write_into",
+                targets=[in_parts(target) for target in targets]).release()
+
+        binding = self.in_place.find(self, tensors) if self.in_place else None
+        if binding is not None:
+            try:
+                run(self.in_place.registered, binding, self.in_place.indices)
+                return targets
+            except FailedPrecondition:  # A stance wants a graph, which the first program may have.
+                if self.session.stance == "record":
+                    raise
+        static = [index for index, one in enumerate(self.inputs) if one.static]
+        run(self.registered, self.registered.bound(
+            tuple(tensors[index].data_ptr() for index in static),
+            lambda: [tensors[index] for index in static]), static)
         return targets
 
 

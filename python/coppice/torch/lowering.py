@@ -58,6 +58,8 @@ class Input:
     mutated: bool = False
     expanded: tuple = ()  # Axes of stride 0, of which the program is shown one element.
     flat: bool = False  # Its elements overlap: the program is shown the row of memory they lie in.
+    fixed: bool = False  # No size of it varies.
+    called: str = ""  # What the caller calls it, if it is a tensor of his as it came.
 
 
 @dataclasses.dataclass
@@ -229,7 +231,7 @@ class GraphLifter(Lifter):
                          if isinstance(stride, int) and stride == 0 and value.shape[axis] != 1)
         self.given[node.name] = Input(
             position, node.name, fixed and node.name in statics, expanded=expanded,
-            flat=overlaps(value, expanded))
+            flat=overlaps(value, expanded), fixed=fixed)
         return "input", node.name
 
     # Sizes.

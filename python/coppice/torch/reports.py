@@ -41,7 +41,9 @@ class GraphReport:
     runs         calls so far
     refused      calls among these that the program does not take, and that PyTorch ran
     refusals     {reason: number of calls} of these
-    learned      outcomes of learning its buckets again: {"swapped": 2, "kept": 7}"""
+    learned      outcomes of learning its buckets again: {"swapped": 2, "kept": 7}
+    in_place     names of inputs that it writes, such as KV caches, which became static because they
+                 stayed at their address: calls read and write them there. Only on CUDA"""
 
     function: str
     kind: str
@@ -64,6 +66,7 @@ class GraphReport:
     refused: int = 0
     refusals: dict = dataclasses.field(default_factory=dict)
     learned: dict = dataclasses.field(default_factory=dict)
+    in_place: list = dataclasses.field(default_factory=list)
 
     @property
     def fully_lifted(self):
