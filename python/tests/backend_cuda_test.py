@@ -8,21 +8,28 @@ behaves as they do, for which there is device_check.py.
     backend_cuda_test.py [unittest's options]
 """
 
+import concurrent.futures
 import contextlib
+import functools
 import gc
 import logging
 import pathlib
 import tempfile
+import types
 import unittest
 from unittest import mock
 
 try:
     import torch
+    import triton
+    from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import compile_fx
+    from torch._inductor.runtime import hints
 
     import coppice
     import coppice.torch
     from coppice import devices
+    from coppice.export import pretending
     from coppice.export.manifest import ExportError
     from coppice.torch import compiler, graph, registered, session
     from device_tensors import as_on_cuda
@@ -296,6 +303,77 @@ class FallbackTest(unittest.TestCase):
 
         _, reports = self.check_on_cuda(lift_forward, refuse)
         self.assertEqual({"forward": (True, 1), "backward": (False, 0)}, reports)
+
+
+class PretendedTest(unittest.TestCase):
+    """A thread that compiles pretends to have a device; others launch kernels on theirs."""
+
+    def setUp(self):
+        there = types.SimpleNamespace(multi_processor_count=7, major=9, minor=0)
+        self.real = {"capability": (9, 0), "processors": 7, "device": 3, "driver": "there",
+                     "active": True, "compiler": triton.backends.backends["nvidia"].compiler,
+                     "big": True}
+        for owner, name, value in (
+                (torch.cuda, "get_device_capability", lambda device=None: (9, 0)),
+                (CudaInterface, "get_device_properties", staticmethod(lambda device=None: there)),
+                (CudaInterface.Worker, "current_device", staticmethod(lambda: 3)),
+                (triton.runtime.driver, "_active", "there"),
+                (triton.backends.backends["nvidia"].driver, "is_active",
+                 staticmethod(lambda: True)),
+                (torch._inductor.utils, "is_big_gpu", functools.cache(lambda index=0: True))):
+            scope = mock.patch.object(owner, name, value)
+            scope.__enter__()
+            self.addCleanup(scope.__exit__, None, None, None)
+        pool = concurrent.futures.ThreadPoolExecutor(1)
+        self.addCleanup(pool.shutdown)
+        self.elsewhere = lambda function: pool.submit(function).result()
+
+    @staticmethod
+    def seen():
+        """What compilers are told."""
+        backend = triton.backends.backends["nvidia"]
+        compiler = getattr(backend.compiler, "now", lambda: backend.compiler)()
+        driver = triton.runtime.driver.active
+        return {"capability": torch.cuda.get_device_capability(), "active":
+                backend.driver.is_active(), "compiler": compiler,
+                "processors": CudaInterface.get_device_properties().multi_processor_count,
+                "device": CudaInterface.Worker.current_device(),
+                "driver": getattr(driver, "capability", driver),
+                "big": torch._inductor.utils.is_big_gpu(0)}
+
+    def test_other_threads_see_what_there_is(self):
+        self.assertEqual(self.real, self.seen())
+        with pretending.pretended_device(80, cubins=False):
+            told, elsewhere = self.seen(), self.elsewhere(self.seen)
+        self.assertEqual(self.real, elsewhere)
+        self.assertEqual(self.real, self.seen())
+        self.assertEqual(((8, 0), 108, 0, 80), tuple(
+            told[name] for name in ("capability", "processors", "device", "driver")))
+        self.assertIsNot(self.real["compiler"], told["compiler"])
+
+    def test_scopes_of_threads_end_in_any_order(self):
+        kept = contextlib.ExitStack()
+        with pretending.pretended_device(80):
+            self.elsewhere(lambda: kept.enter_context(pretending.pretended_driver(89)))
+            with pretending.pretended_driver(86):
+                self.assertEqual(86, self.seen()["driver"])
+            self.assertEqual(80, self.seen()["driver"])
+        self.assertEqual(self.real, self.seen())
+        self.assertEqual(89, self.elsewhere(self.seen)["driver"])
+        self.elsewhere(kept.close)
+        self.assertEqual([self.real] * 2, [self.seen(), self.elsewhere(self.seen)])
+
+    def test_nothing_is_left_behind(self):
+        def state():
+            return [dict(vars(owner)) for owner in (
+                CudaInterface, torch.cuda, triton.runtime.driver, type(triton.runtime.driver),
+                torch._inductor.utils, hints.DeviceProperties)], dict(triton.backends.backends)
+
+        before = state()
+        with self.assertRaises(ZeroDivisionError), pretending.pretended_device(80):
+            self.assertNotEqual(before, state())
+            raise ZeroDivisionError
+        self.assertEqual(before, state())
 
 
 ROWS, WIDTH = 8, 4  # Of a cache.

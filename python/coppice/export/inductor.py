@@ -1,8 +1,9 @@
 """Compiles an exported graph with Inductor for a CUDA device that the machine does not have.
 
-All use of PyTorch's internals is in this module; it works from 2.10 to 2.15. The result is what
-Inductor's FX wrapper writes: a graph of allocations, views, kernel launches, calls of extern
-kernels and arithmetic on sizes, in which each launch has the tuner that compiled its kernel.
+All use of PyTorch's internals is in this module and in pretending.py; it works from 2.10 to 2.15.
+The result is what Inductor's FX wrapper writes: a graph of allocations, views, kernel launches,
+calls of extern kernels and arithmetic on sizes, in which each launch has the tuner that compiled
+its kernel.
 """
 
 import contextlib
@@ -10,36 +11,29 @@ import copy
 import dataclasses
 import inspect
 import math
-import types
 from functools import partial
 from unittest import mock
 
 import sympy
 import torch
-import torch._dynamo.device_interface as device_interface
 import torch._inductor
 import torch._inductor.codegen.simd
 import torch._inductor.scheduler
 import torch._inductor.utils
 import torch.fx.experimental._config
-import torch.utils._triton
 import triton
 from torch._higher_order_ops import triton_kernel_wrap
 from torch._inductor import ir, select_algorithm
 from torch._inductor.codegen import wrapper_fxir
 from torch._inductor.runtime import hints, triton_heuristics
 from torch._subclasses import fake_impls
-from triton.backends.compiler import GPUTarget
 
 from coppice.export.conversion import converting, retyped
-from coppice.export.kernels import SCALARS, up_to_ptx, without_line_information
+from coppice.export.kernels import SCALARS, without_line_information
 from coppice.export.manifest import ExportError
 from coppice.export.placement import move_to_cuda
+from coppice.export.pretending import pretended_device
 
-# What Inductor asks a device, of devices that have these capabilities.
-PROCESSORS = {80: 108, 86: 84, 89: 128, 90: 132, 100: 148, 103: 148, 120: 188}
-SHARED_BYTES = {80: 166912, 86: 101376, 89: 101376, 90: 232448, 100: 232448, 103: 232448,
-                120: 101376}
 ELEMENTS_PER_THREAD, WARP = 8, 32
 OPTIONS = {
     "fx_wrapper": True,
@@ -72,96 +66,6 @@ class TemplateError(CompilerError):
 
 class PrologueError(TemplateError):
     """The same, for a graph in which a template computes its operands itself."""
-
-
-def properties(capability):
-    major, minor = divmod(capability, 10)
-    shared = SHARED_BYTES.get(capability, 101376)
-    return types.SimpleNamespace(
-        name="CUDA device that is not there", major=major, minor=minor, gcnArchName="",
-        multi_processor_count=PROCESSORS.get(capability, 108), total_memory=40 << 30,
-        regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048,
-        max_threads_per_block=1024, warp_size=32, shared_memory_per_block=49152,
-        shared_memory_per_block_optin=shared, shared_memory_per_multiprocessor=shared + 1024,
-        L2_cache_size=40 << 20, clock_rate=1410000, memory_clock_rate=1215000,
-        memory_bus_width=5120, uuid="none")
-
-
-class Driver:
-    """What Triton asks its driver while it compiles."""
-
-    capability = 80
-
-    @classmethod
-    def is_active(cls):
-        return True
-
-    def get_current_target(self):
-        return GPUTarget("cuda", self.capability, 32)
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, device=None):
-        return 0
-
-    def get_device_capability(self, device=None):
-        return divmod(self.capability, 10)
-
-    def get_active_torch_device(self):
-        return torch.device("cuda", 0)
-
-
-@contextlib.contextmanager
-def pretended_driver(capability, cubins=True):
-    """Inside the scope, Triton alone finds a CUDA device, to compile for."""
-    found = type("PretendedDriver", (Driver,), {"capability": capability})
-    backend = dataclasses.replace(triton.backends.backends["nvidia"], driver=found)
-    if not cubins:
-        backend = dataclasses.replace(backend, compiler=up_to_ptx(backend.compiler))
-    with mock.patch.object(triton.runtime.driver, "_active", found()), \
-            mock.patch.dict(triton.backends.backends, nvidia=backend):
-        yield
-
-
-@contextlib.contextmanager
-def pretended_device(capability, cubins=True):
-    """Inside the scope, PyTorch's compilers and Triton find one CUDA device. Nothing can run on it.
-    Without `cubins` Triton ends with PTX, in half the time."""
-    known = properties(capability)
-    cuda = {
-        "is_available": lambda: True, "get_device_properties": lambda device=None: known,
-        "get_compute_capability": lambda device=None: capability,
-        "exchange_device": lambda device: 0, "maybe_exchange_device": lambda device: 0,
-        "is_bf16_supported": lambda including_emulation=False: capability >= 80,
-        "current_device": lambda: 0, "device_count": lambda: 1, "set_device": lambda device: None,
-        "synchronize": lambda device=None: None, "get_raw_stream": lambda device: 0,
-    }
-    with contextlib.ExitStack() as stack:
-        interface = device_interface.CudaInterface
-        for name, value in cuda.items():
-            stack.enter_context(mock.patch.object(interface, name, staticmethod(value)))
-        for name in ("get_device_properties", "current_device"):
-            stack.enter_context(
-                mock.patch.object(interface.Worker, name, staticmethod(cuda[name])))
-        stack.enter_context(mock.patch.object(
-            torch.cuda, "get_device_capability", lambda device=None: divmod(capability, 10)))
-        stack.enter_context(mock.patch.object(
-            torch.cuda, "get_device_properties", cuda["get_device_properties"]))
-        stack.enter_context(pretended_driver(capability, cubins))
-        forget_devices()
-        stack.callback(forget_devices)
-        yield
-
-
-def forget_devices():
-    """Drops what PyTorch remembers of the devices that it asked."""
-    for owner in (torch._inductor.utils, hints.DeviceProperties, torch.utils._triton):
-        for name in ("is_big_gpu", "get_max_num_sms", "get_num_sms", "create",
-                     "get_gpu_shared_memory", "has_triton"):
-            clear = getattr(getattr(owner, name, None), "cache_clear", None)
-            if clear:
-                clear()
 
 
 def closest_tile(choices):

@@ -26,8 +26,9 @@ from triton.runtime.jit import JITFunction, TensorWrapper
 
 from coppice.export import kernels
 from coppice.export.expressions import text_of
-from coppice.export.inductor import pretended_device, sizes_of_one
+from coppice.export.inductor import sizes_of_one
 from coppice.export.manifest import DTYPE_BYTES, ExportError, Package
+from coppice.export.pretending import pretended_device
 from coppice.export.sizes import (
     INT64_MAX,
     finite,

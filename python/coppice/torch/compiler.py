@@ -23,9 +23,9 @@ from torch.utils._pytree import tree_leaves
 
 from coppice.devices import device_of_tensors
 from coppice.errors import FAULTS, Error, Unavailable
-from coppice.export.inductor import (CompilerError, PrologueError, TemplateError,
-                                      pretended_driver)
+from coppice.export.inductor import CompilerError, PrologueError, TemplateError
 from coppice.export.manifest import ExportError
+from coppice.export.pretending import pretended_driver
 from coppice.torch import options as settings
 from coppice.torch import reports
 from coppice.torch.calls import INSIDE, running_operator
