@@ -23,15 +23,15 @@ try:
     import torch
     import triton
     from torch._dynamo.device_interface import CudaInterface
-    from torch._inductor import compile_fx
-    from torch._inductor.runtime import hints
+    from torch._inductor import compile_fx, select_algorithm
+    from torch._inductor.runtime import hints, triton_heuristics
 
     import coppice
     import coppice.torch
     from coppice import devices
-    from coppice.export import pretending
+    from coppice.export import inductor, pretending
     from coppice.export.manifest import ExportError
-    from coppice.torch import compiler, graph, registered, session
+    from coppice.torch import compiler, graph, lowering, registered, session
     from device_tensors import as_on_cuda
     from torch._subclasses import FakeTensorMode
 except ImportError as error:
@@ -374,6 +374,79 @@ class PretendedTest(unittest.TestCase):
             self.assertNotEqual(before, state())
             raise ZeroDivisionError
         self.assertEqual(before, state())
+
+
+class TimedTest(unittest.TestCase):
+    """Templates of products, of which Inductor takes the fastest where there is a device."""
+
+    def setUp(self):
+        torch._dynamo.reset()
+
+    def templates(self, timed):
+        """The templates among which a product's is chosen by time, and that which is taken."""
+        caller, offered, taken = select_algorithm.TritonTemplateCaller, [], []
+        cache = select_algorithm.AlgorithmSelectorCache
+        node, compiling = caller.output_node, inductor.compiling
+
+        def output_node(choice):
+            taken.append(choice)
+            return node(choice)
+
+        def times(choices):
+            """The last one is the fastest."""
+            offered.extend(choices)
+            return {choice: float(-index) for index, choice in enumerate(choices)}
+
+        def looked_up(self, choices, name, inputs, benchmark, **_):
+            """Leaves nothing on the disk."""
+            return benchmark(choices) if benchmark else {}
+
+        @contextlib.contextmanager
+        def compiling_for_what_is_there(capability, configurations=1, **_):
+            with pretending.pretended_device(capability, cubins=False), \
+                    compiling(capability, configurations, pretended=not timed):
+                yield
+
+        with contextlib.ExitStack() as stack:
+            for owner, name, value in (
+                    (caller, "output_node", output_node),
+                    (lowering.inductor, "compiling", compiling_for_what_is_there),
+                    (cache, "make_precompile_fn", lambda *_, **__: lambda: None),
+                    (cache, "make_benchmark_fn", lambda *_, **__: times),
+                    (cache, "lookup", looked_up)):
+                stack.enter_context(mock.patch.object(owner, name, value))
+            compiled = torch.compile(torch.matmul, backend=coppice.torch.backend)
+            x, y = torch.randn(16, 64), torch.randn(64, 64)
+            torch.testing.assert_close(compiled(x, y), x @ y, rtol=1e-3, atol=1e-3)
+        (report,) = coppice.torch.report(compiled)
+        self.assertEqual((True, 1, 0, []), (
+            report.lifted, report.kernels, report.gemms, report.calls), report.reasons)
+        return offered, taken
+
+    def test_inductor_times_all_templates_on_a_device(self):
+        offered, taken = self.templates(timed=True)
+        self.assertGreater(len(offered), 5)
+        self.assertEqual({select_algorithm.TritonTemplateCaller}, set(map(type, offered)))
+        self.assertEqual([offered[-1]], taken)
+
+    def test_without_a_device_the_tile_that_fits_is_taken(self):
+        offered, (taken,) = self.templates(timed=False)
+        self.assertEqual([], offered)
+        for part in ("BLOCK_M=16", "BLOCK_N=64", "BLOCK_K=32"):
+            self.assertIn(part, taken.description)
+
+    def test_kernels_that_are_timed_are_loaded_and_others_are_not(self):
+        done = []
+        tuner = triton_heuristics.CachingAutotuner
+        with mock.patch.object(tuner, "precompile", lambda self: done.append("loaded")), \
+                mock.patch.object(tuner, "_precompile_worker", lambda self: done.append("made")):
+            for timed, kind in ((True, "TEMPLATE"), (True, "POINTWISE"), (False, "TEMPLATE")):
+                one = tuner.__new__(tuner)
+                one.heuristic_type, one.compile_results = hints.HeuristicType[kind], []
+                one.custom_kernel, one.configs = False, []
+                with inductor.observed(1, timed):
+                    one.precompile()
+        self.assertEqual(["loaded", "made", "made"], done)
 
 
 ROWS, WIDTH = 8, 4  # Of a cache.

@@ -45,6 +45,9 @@ OPTIONS = {
     "alignment_asserts": False,
     "assert_indirect_indexing": False,
     "shape_padding": False,  # Asks a device what is faster.
+    # Would time kernels that are not loaded; 2.10 calls it otherwise.
+    "benchmark_template_fusion" if hasattr(torch._inductor.config, "benchmark_template_fusion")
+    else "benchmark_epilogue_fusion": False,
     "max_autotune_gemm": True,
     "max_autotune_gemm_backends": "TRITON",
     "max_autotune_conv_backends": "ATEN",
@@ -52,6 +55,8 @@ OPTIONS = {
 OPTIONAL_OPTIONS = {
     "use_static_cuda_launcher": False,
     "use_static_triton_launcher": False,
+    "autotune_num_choices_displayed": 0,
+    "max_autotune_report_choices_stats": False,
     "strict_output_strides": True,  # Of views, too, of which it kept the order of strides alone.
 }
 
@@ -73,10 +78,9 @@ def closest_tile(choices):
 
     Nothing is timed, as there is no device. Rows come from the example, so that a decoder's few
     rows get a low tile; two to four stages fit the shared memory of every architecture."""
-    templates = [choice for choice in choices
-                 if isinstance(choice, select_algorithm.TritonTemplateCaller)]
-    if not templates:
-        return choices[:1]
+    templates = templates_of(choices)
+    if len(templates) < 2:  # Or an operator.
+        return templates
     sizes = [hint_of(size) for size in templates[0].layout.size]
     rows, columns = sizes[-2:]
     if "conv" in templates[0].name:  # Of batch, channels and space.
@@ -92,6 +96,13 @@ def closest_tile(choices):
         return far, abs(stages - 3), choice.bmreq.num_warps, choice.description
 
     return [min(templates, key=distance)]
+
+
+def templates_of(choices):
+    """The Triton templates among the choices for a product or a convolution, which Inductor times;
+    an operator if there is none."""
+    return [choice for choice in choices
+            if isinstance(choice, select_algorithm.TritonTemplateCaller)] or choices[:1]
 
 
 def work_of(tuner, configuration):
@@ -222,9 +233,10 @@ def of_templates(fused):
 
 
 @contextlib.contextmanager
-def observed(configurations):
+def observed(configurations, timed=False):
     """Inside the scope, launches in the wrapper's graph carry their tuner as meta["tuner"], calls
-    their lowered node as meta["kernel"]. A tuner compiles so many configurations and loads none."""
+    their lowered node as meta["kernel"]. A tuner compiles so many configurations and loads none,
+    but for templates that Inductor times, if they are `timed` on a device that is there."""
     converter = wrapper_fxir.FxConverter
     reinterpret = converter._generate_reinterpret_helper
     call = converter._generate_triton_call
@@ -268,21 +280,35 @@ def observed(configurations):
         with of_templates(fused):
             return template(self, node, epilogue, prologue, **named)
 
+    def import_kernel(self, *arguments):
+        nonlocal launched
+        launched = True
+        try:
+            return load_kernel(self, *arguments)
+        finally:
+            launched = False
+
     def precompile_and_tell(self, *arguments, **options):
         is_template = self.heuristic_type == hints.HeuristicType.TEMPLATE
+        if is_template and timed and not launched:
+            load_and_compile(self, *arguments, **options)
+            return
         with of_templates(fused) if is_template else contextlib.nullcontext():
             precompile(self, *arguments, **options)
 
-    fused = False
+    fused = launched = False  # Whether a kernel is compiled that the graph launches.
+    load_kernel = converter._import_kernel
     scheduling = torch._inductor.codegen.simd.SIMDScheduling
     template = scheduling.codegen_template
     autotuner = triton_heuristics.CachingAutotuner
+    load_and_compile = autotuner.precompile
     with mock.patch.object(converter, "_generate_triton_call", call_and_attach), \
             mock.patch.object(converter, "_generate_extern_kernel_common", extern_and_attach), \
             mock.patch.object(converter, "_generate_reinterpret_helper", reinterpret_and_retype), \
+            mock.patch.object(converter, "_import_kernel", import_kernel), \
             mock.patch.object(scheduling, "codegen_template", codegen_template), \
             mock.patch.object(autotuner, "precompile", precompile_and_tell):
-        select_algorithm.add_preprocessing_fn(closest_tile)
+        select_algorithm.add_preprocessing_fn(templates_of if timed else closest_tile)
         try:
             yield
         finally:
@@ -350,7 +376,7 @@ def compiling(capability, configurations=1, cubins=True, pretended=True):
     """Inside the scope, Inductor compiles for a device of that capability, which is pretended or
     there, and leaves what Lifter reads. Errors: CompilerError, whatever Inductor raises."""
     device = pretended_device(capability, cubins) if pretended else contextlib.nullcontext()
-    with device, observed(configurations), converting(), ordered_strides(), \
+    with device, observed(configurations, timed=not pretended), converting(), ordered_strides(), \
             without_line_information():
         try:
             yield
