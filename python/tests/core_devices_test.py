@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Goal: each device of CUDA is its own: arrays of another are refused, and no call changes what
-other libraries take for the current device.
+other libraries take for the current device. Ranks on two devices agree.
 Method: the emulated libcuda.so.1 with two devices, beside the command COPPICE. Arrays say of
 themselves what PyTorch's and Numba's do; the driver's own function says which context is current.
 
     core_devices_test.py COPPICE [unittest's options]
 """
 
+import concurrent.futures
 import contextlib
 import ctypes
 import os
 import pathlib
 import sys
+import threading
 import unittest
 
 import numpy as np
@@ -190,6 +192,89 @@ class DevicesTest(unittest.TestCase):
                     changed.append(name)
                 make_current(before)
             self.assertEqual([], changed)
+
+
+KINDS = ("eager", "warm_up", "record", "replay")  # Lowest first.
+SECONDS_MAX = 60  # That a rank waits for the other.
+
+
+class Rank:
+    """A rank of two, which are threads: it votes for the larger bucket and the lower kind."""
+
+    def __init__(self, number, device, meeting, proposals):
+        self.number, self.device, self.meeting, self.proposals = number, device, meeting, proposals
+        self.agreed = []
+        self.session = _core.Session(device, vote=self.vote, barrier=self.barrier)
+        package = device.load_package(PACKAGE, allow_ptx=True)
+        self.program = self.session.register_package(package, policies={"rows": ("pow2", 64)})
+
+    def vote(self, bucket, kind, unanimous=True):
+        self.proposals[self.number] = bucket, kind
+        self.barrier()
+        buckets, kinds = zip(*self.proposals)
+        self.barrier()  # Before the next vote of either.
+        self.agreed.append((list(map(max, *buckets)), min(kinds, key=KINDS.index)))
+        return *self.agreed[-1], buckets[0] == buckets[1]
+
+    def barrier(self):
+        self.meeting.wait(SECONDS_MAX)
+
+    def run(self, x, w):
+        """The result of a call, read from the rank's own device."""
+        lease = self.program.run([self.device.upload(one) for one in (x, w)])
+        assert lease[0].__dlpack_device__() == (2, self.number)
+        return np.asarray(lease[0].numpy())
+
+
+class RanksTest(unittest.TestCase):
+    """Two ranks, each on a device of its own."""
+
+    def setUp(self):
+        meeting, proposals = threading.Barrier(2), [None, None]
+        self.ranks = [Rank(number, _core.Device("cuda", number), meeting, proposals)
+                      for number in range(2)]
+        for rank in self.ranks:
+            self.addCleanup(rank.session.close)
+        pool = concurrent.futures.ThreadPoolExecutor(2)
+        self.addCleanup(pool.shutdown)
+        self.together = lambda function: [done.result() for done in [
+            pool.submit(function, rank) for rank in self.ranks]]
+
+    def test_ranks_agree_on_buckets_and_their_results_are_right(self):
+        random = np.random.default_rng(1)
+        w = random.random((64, 40), np.float32)
+        calls = [[random.random((rows, 64), np.float32) for rows in both]
+                 for both in ((3, 9), (4, 30), (20, 2), (9, 5), (3, 4), (17, 32), (1, 60))]
+        with _core.Session(self.ranks[0].device) as alone:
+            package = self.ranks[0].device.load_package(PACKAGE, allow_ptx=True)
+            program = alone.register_package(package, policies={"rows": ("pow2", 64)})
+            upload = self.ranks[0].device.upload
+            expected = [[np.asarray(program.run([upload(x), upload(w)])[0].numpy()) for x in both]
+                        for both in calls]
+
+        def run(rank):
+            return [rank.run(both[rank.number], w) for both in calls]
+
+        for rank, results in zip(self.ranks, self.together(run)):
+            for result, right in zip(results, expected, strict=True):
+                np.testing.assert_array_equal(result, right[rank.number])
+        first, second = [rank.agreed for rank in self.ranks]
+        self.assertEqual(first, second)
+        twice = [16, 16, 32, 32, 32, 32, 16, 16, 4, 32, 64, 64]  # Where what they propose differs.
+        self.assertEqual(twice, [rows for (rows,), _ in first])
+        recorded = [sorted(one["bucket"] for one in rank.session.buckets()) for rank in self.ranks]
+        self.assertEqual([[[4], [16], [32], [64]]] * 2, recorded)
+        for rank in self.ranks:
+            self.assertEqual(3, rank.session.stats()["runs"]["replay"])
+
+    def test_an_input_of_the_other_rank_is_refused_before_the_vote(self):
+        x, w = np.ones((5, 64), np.float32), np.ones((64, 40), np.float32)
+        for rank, other in zip(self.ranks, self.ranks[::-1]):
+            with self.assertRaisesRegex(InvalidArgument, f"on device {other.number} of type 2"):
+                rank.program.run([other.device.upload(x), rank.device.upload(w)])
+            self.assertEqual([], rank.agreed)
+        results = self.together(lambda rank: rank.run(x, w))
+        np.testing.assert_array_equal(*results)
 
 
 class SharedSessionTest(unittest.TestCase):
