@@ -137,6 +137,27 @@ class SharedStorageTest(BackendTest):
                 torch._dynamo.reset()
                 self.compare(fn, draw, calls=calls)
 
+    def test_arguments_that_are_lazily_conjugated_or_negated_are_written_as_in_eager(self):
+        def pairs(size):
+            return torch.complex(*rows(size), rows(size)[0] + 1)
+
+        for name, fn, draw in (
+                ("negated", lambda x: (x.mul_(2), x + 1),
+                 lambda size: torch._neg_view(*rows(size))),
+                ("conjugated", lambda x: x.add_(1), lambda size: pairs(size).conj()),
+                ("an imaginary part", lambda x: x.mul_(3), lambda size: pairs(size).conj().imag)):
+            torch._dynamo.reset()
+            compiled = torch.compile(fn, backend="coppice", dynamic=True)
+            for size in (3, 5, 4, 3):
+                torch.manual_seed(size)
+                given = draw(size)
+                storage = given.untyped_storage().clone()
+                expected = fn(given), given.resolve_conj().resolve_neg().clone()
+                given.untyped_storage().copy_(storage)
+                found = compiled(given), given.resolve_conj().resolve_neg()
+                with self.subTest(name, size=size):
+                    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
     def test_copies_share_nothing(self):
         self.compare(lambda x: (lambda a: (a, a.clone(), a + 0, x.clone()))(x * 2), rows)
 

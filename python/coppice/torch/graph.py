@@ -261,20 +261,20 @@ class LiftedGraph:
         for one in self.inputs:
             if one.static:
                 continue
-            tensor = seen(given[one.position].detach(), one)
+            tensor = elements_of(given[one.position].detach(), one)
+            shown = in_parts(tensor.resolve_conj().resolve_neg())
             if one.mutated:
-                copy = shared.device.upload(tensor)
-                written.append((tensor, copy))
-                inputs.append(copy)
-            else:
-                inputs.append(tensor)
+                shown = shared.device.upload(shown)
+                written.append((tensor, shown))
+            inputs.append(shown)
         before = shared.device.finding_count()
         lease = self.run_program(inputs, scalars, binding)
         shared.finish(before)  # Before anything of the caller's is written.
         outputs = [self.copied_out(lease[index], values, index)
                    for index in range(len(self.outputs))]
         for tensor, copy in written:
-            tensor.copy_(torch.from_dlpack(copy.to_host()))
+            result = torch.from_dlpack(copy.to_host())
+            tensor.copy_(torch.view_as_complex(result) if tensor.is_complex() else result)
         for mirror, storage in mirrored:
             mirror.download(storage)
         if self.report.kind == "forward":
@@ -392,14 +392,22 @@ def limit_of(symbol):
 
 
 def seen(tensor, given):
-    """What the program is shown of an argument; of complex numbers their parts."""
+    """What the program is shown of an argument that it reads, and writes, where it lies; of complex
+    numbers their parts. Errors: InvalidArgument if it writes what is negated or conjugated lazily,
+    of which there is no such place."""
+    tensor = elements_of(tensor, given)
+    if given.mutated and (tensor.is_neg() or tensor.is_conj()):
+        raise InvalidArgument("it writes an argument that is negated or conjugated lazily")
+    return in_parts(tensor.resolve_conj().resolve_neg())
+
+
+def elements_of(tensor, given):
+    """The elements of an argument that the program knows of, each once."""
     for axis in given.expanded:  # Of which there is one element.
         tensor = tensor.narrow(axis, 0, 1)
     if given.flat:
         tensor = torch.as_strided(tensor, (span(tensor.shape, tensor.stride()),), (1,))
-    if not given.mutated:
-        tensor = tensor.resolve_conj().resolve_neg()
-    return in_parts(tensor)
+    return tensor
 
 
 def in_parts(tensor):
