@@ -363,6 +363,12 @@ class PretendedTest(unittest.TestCase):
         self.elsewhere(kept.close)
         self.assertEqual([self.real] * 2, [self.seen(), self.elsewhere(self.seen)])
 
+    def test_functions_that_remember_nothing_are_left_alone(self):
+        """As a stand-in of a test."""
+        with mock.patch.object(torch.utils._triton, "has_triton", lambda: "a stand-in"), \
+                pretending.pretended_device(80):
+            self.assertEqual("a stand-in", torch.utils._triton.has_triton())
+
     def test_nothing_is_left_behind(self):
         def state():
             return [dict(vars(owner)) for owner in (

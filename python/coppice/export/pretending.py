@@ -104,11 +104,16 @@ def real_of(one):
 pretended = Pretended()
 _lock, _replaced = threading.RLock(), contextlib.ExitStack()
 _scopes = 0  # That threads are in now.
-# What PyTorch remembers of the devices that it asked.
-REMEMBERED = [(owner, name) for owner in (
-    torch._inductor.utils, hints.DeviceProperties, torch.utils._triton) for name in (
-    "is_big_gpu", "get_max_num_sms", "get_num_sms", "create", "get_gpu_shared_memory", "has_triton")
-    if hasattr(getattr(owner, name, None), "cache_clear")]
+
+
+def remembered():
+    """Functions that keep what PyTorch asked devices, each with its owner and name."""
+    for owner in (torch._inductor.utils, hints.DeviceProperties, torch.utils._triton):
+        for name in ("is_big_gpu", "get_max_num_sms", "get_num_sms", "create",
+                     "get_gpu_shared_memory", "has_triton"):
+            known = getattr(owner, name, None)
+            if hasattr(known, "cache_clear"):
+                yield known, owner, name
 
 
 @contextlib.contextmanager
@@ -118,7 +123,9 @@ def pretending(**what):
     global _scopes
     with _lock:
         if not _scopes:
-            replace_by_thread(_replaced)
+            with contextlib.ExitStack() as stack:
+                replace_by_thread(stack)
+                _replaced.push(stack.pop_all())
         _scopes += 1
     before = dict(vars(pretended))
     vars(pretended).update(what)
@@ -154,8 +161,7 @@ def replace_by_thread(stack):
         for name in names:
             stack.enter_context(mock.patch.object(
                 owner, name, answering(getattr(owner, name), name, owner is not torch.cuda)))
-    for owner, name in REMEMBERED:
-        real = getattr(owner, name)
+    for real, owner, name in remembered():
         asked = partial(real.__func__.__wrapped__, owner) if hasattr(real, "__func__") else (
             real.__wrapped__)
         stack.enter_context(mock.patch.object(owner, name, unremembered(
@@ -213,5 +219,5 @@ def pretended_device(capability, cubins=True):
 
 def forget_devices():
     """Drops what PyTorch remembers of the devices that it asked."""
-    for owner, name in REMEMBERED:
-        getattr(owner, name).cache_clear()
+    for known, _, _ in remembered():
+        known.cache_clear()
