@@ -309,6 +309,7 @@ absl::Status SessionPolicies::SetObserved(const Program& program,
 
 void Session::SetStance(Stance stance) {
   parts_->stance.store(stance);
+  parts_->FindWhetherReplaysAreAtOnce();
 }
 
 Generator& Session::generator() {

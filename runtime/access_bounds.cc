@@ -9,8 +9,8 @@ thread_local const AccessBounds* t_current = nullptr;
 
 }  // namespace
 
-AccessBounds::AccessBounds(std::span<const ArgumentBytes> arguments)
-    : arguments_(arguments), outer_(t_current) {
+AccessBounds::AccessBounds(std::span<const ArgumentBytes> arguments, const LaunchStep& step)
+    : arguments_(arguments), step_(step), outer_(t_current) {
   t_current = this;
 }
 

@@ -143,6 +143,22 @@ DeviceMemory::~DeviceMemory() {
   driver_->table().MemFree(address_);
 }
 
+absl::StatusOr<HostMemory> HostMemory::Create(const Driver& driver, int64_t bytes) {
+  if (bytes < 1)
+    return InvalidArgument("HostMemory::Create: {} bytes asked for; ask for at least one", bytes);
+  const RelaxedCaptureScope relaxed(driver);
+  void* data = nullptr;
+  COPPICE_RETURN_IF_ERROR(
+      driver.Call<&DriverTable::MemHostAlloc>(&data, static_cast<size_t>(bytes), 0U));
+  return HostMemory(driver, static_cast<std::byte*>(data), bytes);
+}
+
+HostMemory::~HostMemory() {
+  if (data_ == nullptr) return;
+  const RelaxedCaptureScope relaxed(*driver_);
+  driver_->table().MemFreeHost(data_);
+}
+
 absl::StatusOr<uint64_t> AllocationIdOf(const Driver& driver, DeviceAddress address) {
   const RelaxedCaptureScope relaxed(driver);
   uint64_t id = 0;

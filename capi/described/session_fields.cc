@@ -61,6 +61,10 @@ absl::Status ReadFields(const coppice_session_options& given, SessionOptions& op
   Set(given.trace_path, options.trace.path);
   Set(given.trace_events_per_lane, options.trace.events_per_lane);
   Set(given.trace_wait_when_full, options.trace.wait_when_full);
+  Set(given.recorder_ring_bytes, options.recorder.ring_bytes);
+  Set(given.recorder_calls_max, options.recorder.calls_max);
+  Set(given.recorder_outputs, options.recorder.outputs);
+  Set(given.recorder_static_bytes_max, options.recorder.static_bytes_max);
   Set(given.keep_drawings, options.keep_drawings);
   return absl::OkStatus();
 }

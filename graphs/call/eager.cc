@@ -7,6 +7,7 @@
 #include "coppice/base/status.h"
 
 #include "graphs/call/deliver.h"
+#include "graphs/call/flight.h"
 #include "graphs/call/stage.h"
 #include "graphs/record/build.h"
 #include "graphs/record/recorder.h"
@@ -116,12 +117,18 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
   lane.slots().Reserve();
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
   COPPICE_RETURN_IF_ERROR(Stage(parts, request, lane, layout));
+  FlightEntry* const flight =
+      lane.recorder() == nullptr
+          ? nullptr
+          : BeginFlight(parts, request, lane,
+                        {.layout = layout, .extents = extents, .outcome = decision.outcome});
   if (warming) lane.books().CountStaged(layout);
   EagerOutputs outputs(lane.memory());
   AllocationScript script;
   COPPICE_RETURN_IF_ERROR(
       outputs.Run(parts.driver, RunRequestOf(parts, call, extents, layout, call.stream),
                   warming ? Phase::kWarmUp : Phase::kEager, warming ? &script : nullptr));
+  if (flight != nullptr) EndFlight(parts, request, lane, outputs.table().tensors, flight);
   if (warming) BucketFor(request, lane).NoteWarmUp(std::move(script));
   lane.order().BeginCall();
   Book(parts, request, lane, decision.outcome);

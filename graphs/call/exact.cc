@@ -18,6 +18,15 @@
 namespace coppice::internal {
 namespace {
 
+absl::StatusOr<Lease> ReplayAsSet(const SessionParts& parts,
+                                  const Request& request,
+                                  Lane& lane,
+                                  Node& node,
+                                  const Outcome& outcome) {
+  return lane.recorder() != nullptr ? ReplayRecorded(parts, request, lane, node, outcome)
+                                    : Replay(parts, request, lane, node, outcome);
+}
+
 // Sizes at which a program may run: its symbols name them.
 BucketKey SizesOf(const Program& program, const ExtentArray& extents) {
   BucketKey sizes;
@@ -121,7 +130,7 @@ class Setting {
   ExactSizes& exact = *node.exact();
   COPPICE_ASSIGN_OR_RETURN(const bool set, Setting(parts, request, lane, node).Choose());
   const int64_t replays = node.info().replays;
-  absl::StatusOr<Lease> lease = Replay(parts, request, lane, node, outcome);
+  absl::StatusOr<Lease> lease = ReplayAsSet(parts, request, lane, node, outcome);
   if (node.info().replays > replays && !exact.IsSetTo(request.shape.real)) exact.NotePadded();
   if (!lease.ok() && set) {
     // Nothing may have been launched: then a lease still shows what was there.
@@ -140,7 +149,7 @@ absl::StatusOr<Lease> ReplayNode(const SessionParts& parts,
                                  const Outcome& outcome) {
   const ExactSizes* const exact = node.exact();
   if (exact == nullptr || exact->IsSetTo(request.shape.real)) [[likely]]
-    return Replay(parts, request, lane, node, outcome);
+    return ReplayAsSet(parts, request, lane, node, outcome);
   return SetAndReplay(parts, request, lane, node, outcome);
 }
 

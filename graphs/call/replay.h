@@ -25,6 +25,14 @@ absl::StatusOr<Lease> Replay(const SessionParts& parts,
                              Node& node,
                              const Outcome& outcome);
 
+// The same, of which the lane's flight recorder is told. Requires: it has one. Cost: what
+// BeginFlight and EndFlight take.
+absl::StatusOr<Lease> ReplayRecorded(const SessionParts& parts,
+                                     const Request& request,
+                                     Lane& lane,
+                                     Node& node,
+                                     const Outcome& outcome);
+
 // Whether the node would write over outputs that a scope is open on.
 absl::Status CheckHeld(const Request& request, Lane& lane, const Node& node);
 

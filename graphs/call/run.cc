@@ -134,16 +134,31 @@ absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& la
   return absl::InternalError("Session::Run: no such kind of run");
 }
 
+// A call that does not replay at once, or on a lane that has a flight recorder.
+[[gnu::noinline]] absl::StatusOr<Lease> RunOtherwise(SessionParts& parts,
+                                                     Request& request,
+                                                     Lane& lane,
+                                                     Node* node) {
+  const bool replays = lane.recorder() != nullptr && node != nullptr &&
+                       node->top() <= lane.memory().present_bytes() &&
+                       parts.stance.load(std::memory_order_relaxed) != Stance::kEager;
+  if (replays) {
+    if (request.call.program->place.plain) return ReplayRecorded(parts, request, lane, *node, {});
+    if (request.call.program->place.exact) return ReplayNode(parts, request, lane, *node, {});
+  }
+  return RunDecided(parts, request, lane, node);
+}
+
 // The call, whose place is known.
 inline absl::StatusOr<Lease> RunPlaced(SessionParts& parts, Request& request, Lane& lane) {
   Node* node = FindNode(request, lane);
   if (node != nullptr && node->top() <= lane.memory().present_bytes() &&
-      parts.stance.load(std::memory_order_relaxed) != Stance::kEager) [[likely]] {
+      parts.replays_at_once.load(std::memory_order_relaxed)) [[likely]] {
     if (request.call.program->place.plain) [[likely]]
       return Replay(parts, request, lane, *node, {});
     if (request.call.program->place.exact) return ReplayNode(parts, request, lane, *node, {});
   }
-  return RunDecided(parts, request, lane, node);
+  return RunOtherwise(parts, request, lane, node);
 }
 
 // Apart, so that the usual call does not pay for it.

@@ -136,6 +136,10 @@ void VisitFields(Of& of, Visit&& visit) {
   visit("audit_keys", of.checks.audit_keys);
   visit("check_addresses", of.checks.addresses);
   visit("fill_expired", of.checks.fill_expired);
+  visit("recorder_ring_bytes", of.recorder.ring_bytes);
+  visit("recorder_calls_max", of.recorder.calls_max);
+  visit("recorder_outputs", of.recorder.outputs);
+  visit("recorder_static_bytes_max", of.recorder.static_bytes_max);
   visit("keep_drawings", of.keep_drawings);
 }
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "coppice/graphs/session_stats.h"
 #include "coppice/graphs/staging.h"
 
+#include "graphs/flight/lane_recorder.h"
 #include "graphs/lane/chain_planner.h"
 #include "graphs/lane/lane_memory.h"
 #include "graphs/lane/lane_mutex.h"
@@ -119,6 +121,9 @@ class Lane {
   NodeTables& nodes() { return nodes_; }
   ChainPlanner& chain() { return chain_; }
   const SurroundingsTable& surroundings() const { return surroundings_; }
+  // Null: nothing is recorded.
+  LaneRecorder* recorder() { return recorder_.get(); }
+  void SetRecorder(std::unique_ptr<LaneRecorder> recorder) { recorder_ = std::move(recorder); }
   LaneBooks& books() { return books_; }
   CallRoom& room() { return room_; }
   TakenNumbers& taken_numbers() { return taken_numbers_; }  // By the call under way.
@@ -172,6 +177,7 @@ class Lane {
   LaneBooks books_;
   CallRoom room_;
   TakenNumbers taken_numbers_;
+  std::unique_ptr<LaneRecorder> recorder_;
   int64_t retirements_seen_ = 0;
   int recordings_ = 0;  // In the background, under way or waiting.
   std::atomic<bool> times_next_ = true;

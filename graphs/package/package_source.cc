@@ -61,6 +61,8 @@ class PackageSource::Walk {
   CallContext& context_;
   StepSink& sink_;
 
+  int step_ = -1;  // That is under way, of the innermost program.
+
   // Of the launch at hand; here so that hundreds of launches share their memory.
   std::vector<int64_t> values_;
   std::vector<Touch> scratch_;
@@ -131,6 +133,7 @@ absl::Status PackageSource::Walk::RunSteps(Frame& frame, int program, bool entry
   const std::vector<package::Step>& steps = frame.program().steps;
   for (size_t i = 0; i < steps.size(); ++i) {
     absl::Status ran = Begin(frame, schedule.begins[i], entry);
+    step_ = static_cast<int>(i);
     if (ran.ok()) ran = RunStep(frame, steps[i]);
     if (!ran.ok()) {
       return WithFailureOf(ran, MakeError(ran.code(), "{}: /programs/{}/steps/{}: {}",
@@ -282,7 +285,7 @@ absl::Status PackageSource::Walk::LaunchOn(const Frame& frame,
   const auto dim = [](const std::array<uint32_t, 3>& size) {
     return Dim3{size[0], size[1], size[2]};
   };
-  const AccessBounds held(bounds_);
+  const AccessBounds held(bounds_, {.program = frame.program().name, .step = step_});
   return sink_.Launch(
       {.kernel = variant.kernel,
        .shape = {.grid = grid,
@@ -474,6 +477,11 @@ absl::Status PackageSource::Copy(const MemoryCopy& copy, StepSink& sink) const {
                            {.begin = copy.target, .bytes = copy.bytes, .writes = true}};
   return launches_moves_ && !sink.drops() ? kernels_.Copy(sink, copy, touched)
                                           : sink.Copy(copy, touched);
+}
+
+StepSource::Origin PackageSource::origin() const {
+  return {.package = package_.package(),
+          .program = manifest().programs[static_cast<size_t>(program_)].name};
 }
 
 std::string PackageSource::Identity() const {

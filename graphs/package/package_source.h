@@ -48,6 +48,7 @@ class PackageSource final : public StepSource {
                        StepSink& sink) const override;
   absl::Status Copy(const MemoryCopy& copy, StepSink& sink) const override;
   std::string Identity() const override;
+  Origin origin() const override;
   VariantChoices& variants() const override { return *variants_.choices; }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/parts/check_range.h"
 #include "graphs/trace/own_threads.h"
 
 namespace coppice::internal {
@@ -55,6 +56,9 @@ absl::StatusOr<std::unique_ptr<SessionParts>> SessionParts::Create(const Context
         options.memory.copy_out_bytes, lane, parts->tracer.get()));
     COPPICE_RETURN_IF_ERROR(ReserveAtOnce(options.memory, parts->lanes.back()->memory()));
   }
+  parts->FindWhetherReplaysAreAtOnce();
+  if (options.recorder.ring_bytes > 0)
+    COPPICE_RETURN_IF_ERROR(parts->StartRecorders(options.recorder));
   if (options.record_in_background) {
     COPPICE_ASSIGN_OR_RETURN(parts->background, BackgroundRecorder::Start(context));
   }
@@ -64,6 +68,46 @@ absl::StatusOr<std::unique_ptr<SessionParts>> SessionParts::Create(const Context
 absl::Status SessionParts::CheckLane(const char* where, int index) const {
   if (index >= 0 && index < static_cast<int>(lanes.size())) return absl::OkStatus();
   return InvalidArgument("{}: lane {} of {}", where, index, lanes.size());
+}
+
+void SessionParts::FindWhetherReplaysAreAtOnce() {
+  const std::lock_guard lock(replays_mutex);
+  replays_at_once.store(stance.load() != Stance::kEager && !records);
+}
+
+absl::Status SessionParts::StartRecorders(const RecorderOptions& recorder_options) {
+  constexpr int64_t kRingBytesMax = int64_t{1} << 40;
+  if (recorder_options.ring_bytes < 1)
+    return InvalidArgument("SessionRecorder::Start: ring_bytes is {}; give 1 to 2^40",
+                           recorder_options.ring_bytes);
+  COPPICE_RETURN_IF_ERROR(CheckRange("recorder.ring_bytes", recorder_options.ring_bytes, 0,
+                                     kRingBytesMax));
+  COPPICE_RETURN_IF_ERROR(CheckRange("recorder.calls_max", recorder_options.calls_max, 1));
+  COPPICE_RETURN_IF_ERROR(
+      CheckRange("recorder.static_bytes_max", recorder_options.static_bytes_max, 0));
+  StopRecorders();
+  const auto locks = LockIdleLanes();
+  std::vector<std::unique_ptr<LaneRecorder>> made;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    COPPICE_ASSIGN_OR_RETURN(made.emplace_back(), LaneRecorder::Create(driver, recorder_options));
+  }
+  for (size_t i = 0; i < lanes.size(); ++i)
+    lanes[i]->SetRecorder(std::move(made[i]));
+  records = true;
+  FindWhetherReplaysAreAtOnce();
+  return absl::OkStatus();
+}
+
+void SessionParts::StopRecorders() {
+  const auto locks = LockIdleLanes();
+  records = false;
+  FindWhetherReplaysAreAtOnce();
+  for (const std::unique_ptr<Lane>& lane : lanes) {
+    if (lane->recorder() == nullptr) continue;
+    // Copies may be on their way to the ring.
+    lane->order().WaitAtEnd();
+    lane->SetRecorder(nullptr);
+  }
 }
 
 std::vector<std::unique_lock<LaneMutex>> SessionParts::LockIdleLanes() const {

@@ -63,6 +63,13 @@ struct SessionParts {
     return clock.Now();
   }
 
+  // Sets replays_at_once. Under the lock of every lane, unless only the stance has changed.
+  void FindWhetherReplaysAreAtOnce();
+
+  // Gives every lane a flight recorder, or takes them away. Errors: as SessionRecorder::Start.
+  absl::Status StartRecorders(const RecorderOptions& recorder_options);
+  void StopRecorders();
+
   // Locks all lanes when no recording is under way in the background.
   std::vector<std::unique_lock<LaneMutex>> LockIdleLanes() const;
 
@@ -70,8 +77,13 @@ struct SessionParts {
   const Driver& driver;
   const SessionOptions options;
   std::atomic<Stance> stance;
+  // Whether a call that finds its node present may replay without a further look: not under
+  // Stance::kEager, nor while lanes have flight recorders.
+  std::atomic<bool> replays_at_once{true};
   const TraceClock clock;
   const TickRate tick_rate{clock};
+  std::mutex replays_mutex;  // Whoever changes what replays_at_once follows from.
+  bool records = false;      // Lanes have flight recorders.
   StickyError sticky;
   std::unique_ptr<Tracer> tracer;  // Null without a trace; outlives who tells it.
   std::unique_ptr<Budget> budget;

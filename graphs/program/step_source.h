@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -23,6 +24,7 @@
 #include "coppice/graphs/program.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/launch.h"
+#include "coppice/runtime/package.h"
 
 #include "graphs/program/variant_choices.h"
 
@@ -99,6 +101,12 @@ class StepSource {
 
   // A text that sources share only if they are the same program, in every process. Allocates.
   virtual std::string Identity() const = 0;
+  // Where it comes from.
+  struct Origin {
+    const package::Package& package;
+    std::string_view program;  // Its name there.
+  };
+  virtual Origin origin() const = 0;
   // Which variants of its kernels it launches.
   virtual VariantChoices& variants() const = 0;
 };

@@ -446,6 +446,13 @@ typedef struct coppice_session_options {
   int32_t reserved;
   /* The clock for recordings: nanoseconds that never go back; null: a steady clock. */
   int64_t (*now_ns)(void* user);
+  /* Host memory that the ring of each lane has; 0: nothing is recorded. */
+  int64_t recorder_ring_bytes;
+  int64_t recorder_calls_max; /* Calls that each ring has at most. 0: 65,536. */
+  /* Whether outputs are copied to the ring, too, so that a replay can compare them. */
+  int32_t recorder_outputs;
+  /* Static inputs up to this size are copied to the ring with each call; 0: none is. */
+  int64_t recorder_static_bytes_max;
 } coppice_session_options;
 
 COPPICE_API coppice_status coppice_session_create(coppice_device* device,

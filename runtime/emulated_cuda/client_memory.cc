@@ -39,19 +39,6 @@ bool IsDevice(CuDeviceAddress address) {
   return kind == MemoryKind::kDevice || kind == MemoryKind::kManaged;
 }
 
-CuResult AllocateHost(void** memory, size_t bytes) {
-  if (memory == nullptr || bytes == 0) return CuResult::kInvalidValue;
-  if (bytes > static_cast<size_t>(INT64_MAX / 2)) return CuResult::kOutOfMemory;
-  State& state = TheState();
-  CuDeviceAddress address = 0;
-  const CuResult result = state.memory->Allocate(&address, static_cast<int64_t>(bytes),
-                                                 MemoryKind::kHost, state.Device());
-  if (result != CuResult::kSuccess) return result;
-  state.processor.NoteWritten(address, static_cast<int64_t>(bytes));
-  *memory = HostOf(address);
-  return CuResult::kSuccess;
-}
-
 bool IsHost(MemoryKind kind) {
   return kind == MemoryKind::kHost || kind == MemoryKind::kRegistered;
 }
@@ -223,20 +210,7 @@ CuResult MemAllocManaged(CuDeviceAddress* address, size_t bytes, unsigned flags)
 }
 
 CuResult MemAllocHost(void** memory, size_t bytes) {
-  return AllocateHost(memory, bytes);
-}
-
-CuResult MemHostAlloc(void** memory, size_t bytes, unsigned flags) {
-  constexpr unsigned kFlags = 0x7;  // Portable, mapped, write-combined: all of no effect here.
-  return flags > kFlags ? CuResult::kInvalidValue : AllocateHost(memory, bytes);
-}
-
-CuResult MemFreeHost(void* memory) {
-  State& state = TheState();
-  const Memory::Region region = state.memory->RegionAt(AddressOf(memory));
-  if (region.kind != MemoryKind::kHost) return CuResult::kInvalidValue;
-  state.scheduler.WaitForAll();
-  return state.memory->Free(AddressOf(memory));
+  return emulator::MemHostAlloc(memory, bytes, 0);
 }
 
 CuResult MemHostRegister(void* memory, size_t bytes, unsigned flags) {

@@ -39,6 +39,7 @@ constexpr bool NeedsNoContext(EntryId entry) {
 constexpr bool Releases(EntryId entry) {
   switch (entry) {
     case EntryId::kMemFree:
+    case EntryId::kMemFreeHost:
     case EntryId::kMemAddressFree:
     case EntryId::kMemRelease:
     case EntryId::kMemUnmap:

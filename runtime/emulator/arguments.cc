@@ -84,6 +84,11 @@ bool IsBlockOf(const KernelCode& kernel, const std::array<unsigned, 3>& block) {
   return CountOf(block) <= static_cast<uint64_t>(kernel.threads_max());
 }
 
+LaunchStep StepOfThread() {
+  const AccessBounds* const bounds = AccessBounds::Current();
+  return bounds == nullptr ? LaunchStep() : bounds->step();
+}
+
 // What the calling thread says that a launch of this kernel may access, with the variables of its
 // library; empty: it says nothing, or nobody sees what the kernel accesses.
 std::vector<ptx::ArgumentRange> BoundsOf(State& state, const KernelState& kernel) {
@@ -167,7 +172,9 @@ CuResult MakeKernelWork(State& state,
                      .shared_bytes = params.shared_bytes,
                      .attributes = attributes,
                      .parameters = CopyArguments(kernel, params.kernel_params),
-                     .bounds = BoundsOf(state, *found)};
+                     .bounds = BoundsOf(state, *found),
+                     .program = std::string(StepOfThread().program),
+                     .step = StepOfThread().step};
   return CuResult::kSuccess;
 }
 

@@ -189,7 +189,7 @@ void Checks::ReportConflict(Conflict conflict, uint64_t address) {
       address));
 }
 
-void Checks::Report(std::string text) {
+void Checks::Report(std::string text, std::optional<KernelFinding> kernel) {
   const int64_t number = Count();
   const auto known = std::ranges::find(told_, text, &Told::text);
   if (known != told_.end()) {
@@ -197,7 +197,14 @@ void Checks::Report(std::string text) {
     return;
   }
   if (told_.size() >= kTextsMax) told_.erase(std::ranges::min_element(told_, {}, &Told::last));
-  told_.push_back({.text = std::move(text), .last = number});
+  told_.push_back({.text = std::move(text), .last = number, .kernel = std::move(kernel)});
+}
+
+std::vector<KernelFinding> Checks::KernelFindings() const {
+  std::vector<KernelFinding> findings;
+  for (const Told& told : told_)
+    if (told.kernel) findings.push_back(*told.kernel);
+  return findings;
 }
 
 std::vector<std::string> Checks::ReportsSince(int64_t since) const {

@@ -10,10 +10,13 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "coppice/runtime/emulator.h"
 
 #include "runtime/emulator/access_order.h"
 #include "runtime/emulator/memory.h"
@@ -75,13 +78,15 @@ class Checks {
   // True if the host knows that everything `clock` knows of is complete.
   bool HostKnows(const VectorClock& clock) const { return host_clock_.Covers(clock); }
 
-  void Report(std::string text);
+  void Report(std::string text, std::optional<KernelFinding> kernel = std::nullopt);
   // Counts what is found and told of elsewhere, as a fault is, among the reports; its number.
   int64_t Count() { return ++count_; }
   // How many there were, equal ones each.
   int64_t count() const { return count_; }
   // The texts of those behind the first `since`, each once.
   std::vector<std::string> ReportsSince(int64_t since) const;
+  // Those that compiled kernels gave rise to.
+  std::vector<KernelFinding> KernelFindings() const;
 
  private:
   template <typename Visit>
@@ -107,6 +112,7 @@ class Checks {
   struct Told {
     std::string text;
     int64_t last = 0;  // The number of the last report of this text.
+    std::optional<KernelFinding> kernel = {};
   };
 
   const Options options_;

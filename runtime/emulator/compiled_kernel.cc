@@ -2,8 +2,10 @@
 
 #include "runtime/emulator/compiled_kernel.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include "runtime/emulator/fault.h"
 #include "runtime/emulator/ptx/executor.h"
@@ -30,6 +32,59 @@ CuResult ResultOf(ptx::Finding::Kind kind) {
       return CuResult::kLaunchFailed;
   }
   return CuResult::kLaunchFailed;
+}
+
+KernelFinding::Kind KindOf(ptx::Finding::Kind kind) {
+  switch (kind) {
+    case ptx::Finding::Kind::kIllegalAddress:
+      return KernelFinding::Kind::kOutOfBounds;
+    case ptx::Finding::Kind::kMisaligned:
+      return KernelFinding::Kind::kMisaligned;
+    case ptx::Finding::Kind::kAssert:
+      return KernelFinding::Kind::kAssert;
+    case ptx::Finding::Kind::kIllegalInstruction:
+      return KernelFinding::Kind::kIllegalInstruction;
+    case ptx::Finding::Kind::kDeadlock:
+      return KernelFinding::Kind::kDeadlock;
+    case ptx::Finding::Kind::kRace:
+    case ptx::Finding::Kind::kReplicas:
+      return KernelFinding::Kind::kRace;
+    case ptx::Finding::Kind::kUninitialized:
+      return KernelFinding::Kind::kUninitialized;
+    case ptx::Finding::Kind::kTrap:
+      return KernelFinding::Kind::kTrap;
+  }
+  return KernelFinding::Kind::kTrap;
+}
+
+// Says in which argument of the launch the address of the finding lies, or which one is nearest.
+void NameBuffer(const KernelWork& work, KernelFinding& finding) {
+  if (finding.address == 0 || work.bounds.empty()) return;
+  const auto distance = [&](const ptx::ArgumentRange& argument) -> uint64_t {
+    if (finding.address < argument.range.begin) return argument.range.begin - finding.address;
+    return finding.address < argument.range.end ? 0 : finding.address - argument.range.end + 1;
+  };
+  const ptx::ArgumentRange& nearest = *std::ranges::min_element(work.bounds, {}, distance);
+  finding.argument = nearest.argument;
+  finding.buffer = nearest.name;
+  finding.offset = static_cast<int64_t>(finding.address - nearest.range.begin);
+  finding.buffer_bytes = static_cast<int64_t>(nearest.range.end - nearest.range.begin);
+}
+
+KernelFinding FindingOf(const KernelWork& work, const ptx::Finding& found) {
+  KernelFinding finding{.kind = KindOf(found.kind),
+          .kernel = found.kernel,
+          .block = found.block,
+          .thread = found.thread,
+          .line = found.line,
+          .source = found.source,
+          .message = found.message,
+          .address = found.address,
+          .program = work.program,
+          .step = work.step,
+          .text = coppice_ptx_executor.describe(found)};
+  NameBuffer(work, finding);
+  return finding;
 }
 
 void Print(std::string_view text) {
@@ -71,11 +126,13 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
       &execution);
   if (faulted.has_value()) return {.fault = DescribeFault(work.kernel.name, *faulted)};
   Outcome outcome;
-  if (executed.fault.has_value())
-    outcome.fault = {ResultOf(executed.fault->kind),
-                     coppice_ptx_executor.describe(*executed.fault)};
+  if (executed.fault.has_value()) {
+    KernelFinding fault = FindingOf(work, *executed.fault);
+    std::string text = fault.text;
+    outcome.fault = {ResultOf(executed.fault->kind), std::move(text), std::move(fault)};
+  }
   for (const ptx::Finding& finding : executed.findings)
-    outcome.findings.push_back(coppice_ptx_executor.describe(finding));
+    outcome.findings.push_back(FindingOf(work, finding));
   for (const ptx::TouchedRange& range : executed.touched)
     outcome.touched.push_back({{range.begin, range.end}, work.kernel.name, range.writes, false});
   return outcome;

@@ -153,6 +153,15 @@ std::vector<std::string> Emulator::FindingsSince(int64_t since) const {
   return findings;
 }
 
+std::vector<KernelFinding> Emulator::kernel_findings() const {
+  if (emulator::IsForked()) return {};
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  std::vector<KernelFinding> findings = state.checks.KernelFindings();
+  if (state.processor.kernel_fault()) findings.push_back(*state.processor.kernel_fault());
+  return findings;
+}
+
 void Emulator::Report(std::string text) {
   if (emulator::IsForked()) return;
   State& state = emulator::TheState();

@@ -62,6 +62,28 @@ CuResult MemFree(CuDeviceAddress address) {
   return state.memory->Free(address);
 }
 
+CuResult MemHostAlloc(void** memory, size_t bytes, unsigned flags) {
+  constexpr unsigned kFlags = 0x7;  // Portable, mapped, write-combined: all of no effect here.
+  if (memory == nullptr || bytes == 0 || flags > kFlags) return CuResult::kInvalidValue;
+  if (!IsSize(bytes)) return CuResult::kOutOfMemory;
+  State& state = TheState();
+  CuDeviceAddress address = 0;
+  const CuResult result = state.memory->Allocate(&address, static_cast<int64_t>(bytes),
+                                                 MemoryKind::kHost, state.Device());
+  if (result != CuResult::kSuccess) return result;
+  state.processor.NoteWritten(address, static_cast<int64_t>(bytes));
+  *memory = reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+  return CuResult::kSuccess;
+}
+
+CuResult MemFreeHost(void* memory) {
+  State& state = TheState();
+  const auto address = reinterpret_cast<CuDeviceAddress>(memory);
+  if (state.memory->RegionAt(address).kind != MemoryKind::kHost) return CuResult::kInvalidValue;
+  state.scheduler.WaitForAll();  // As of MemFree.
+  return state.memory->Free(address);
+}
+
 CuResult MemAddressReserve(CuDeviceAddress* address,
                            size_t bytes,
                            size_t alignment,

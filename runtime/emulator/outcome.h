@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coppice/runtime/cuda_abi.h"
+#include "coppice/runtime/emulator.h"
 
 #include "runtime/emulator/ptx/launch.h"
 #include "runtime/emulator/work.h"
@@ -31,12 +32,13 @@ struct Surroundings {
 struct Fault {
   CuResult result = CuResult::kIllegalAddress;
   std::string text;
+  std::optional<KernelFinding> kernel = {};  // Of a kernel's PTX.
 };
 
 struct Outcome {
   std::optional<Fault> fault;
   // Of a kernel's PTX: what else is wrong with it, and what it has touched of global memory.
-  std::vector<std::string> findings;
+  std::vector<KernelFinding> findings;
   std::vector<TouchedBytes> touched;
 };
 

@@ -25,6 +25,7 @@ uint64_t Processor::Draw() {
 void Processor::Restart() {
   sticky_ = CuResult::kSuccess;
   fault_.clear();
+  kernel_fault_.reset();
   fault_number_ = 0;
   nodes_executed_ = 0;
   now_us_ = 0;
@@ -60,6 +61,7 @@ bool Processor::Run(const Task& task,
   if (!fault.has_value()) return true;
   sticky_ = fault->result;
   fault_ = std::move(fault->text);
+  kernel_fault_ = std::move(fault->kernel);
   fault_number_ = checks_.Count();
   return false;
 }
@@ -117,8 +119,8 @@ void Processor::LookAt(const Outcome& outcome,
                        const Task& task,
                        const Operation& operation,
                        int node) {
-  for (const std::string& finding : outcome.findings)
-    checks_.Report(finding);
+  for (const KernelFinding& finding : outcome.findings)
+    checks_.Report(finding.text, finding);
   NoteWritten(task.touched);
   NoteWritten(outcome.touched);
   if (outcome.touched.empty()) return;

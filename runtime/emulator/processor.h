@@ -65,6 +65,7 @@ class Processor {
   bool sequential() const { return options_.sequential; }
   CuResult sticky() const { return sticky_; }
   const std::string& fault() const { return fault_; }
+  const std::optional<KernelFinding>& kernel_fault() const { return kernel_fault_; }
   int64_t fault_number() const { return fault_number_; }  // Among the reports.
   int64_t nodes_executed() const { return nodes_executed_; }
   int64_t now_us() const { return now_us_; }
@@ -92,6 +93,7 @@ class Processor {
   uint64_t random_;
   CuResult sticky_ = CuResult::kSuccess;
   std::string fault_;
+  std::optional<KernelFinding> kernel_fault_;  // The same, if it is one of a kernel's PTX.
   int64_t fault_number_ = 0;
   int64_t nodes_executed_ = 0;
   int64_t now_us_ = 0;  // The virtual clock: one for each operation or node that has run.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -36,6 +37,9 @@ struct KernelWork {
   std::vector<std::byte> parameters;
   // What the launch may access; empty: all that is mapped.
   std::vector<ptx::ArgumentRange> bounds;
+  // The step of a program that launches it; empty and -1: nobody said so.
+  std::string program;
+  int step = -1;
 };
 
 struct CopyWork {

@@ -32,6 +32,7 @@ class Container {
 
   const std::string& path() const { return path_; }
   bool is_zip() const { return zip_.has_value(); }
+  std::span<const std::byte> zip() const { return zip_.value_or(std::span<const std::byte>()); }
   // The manifest, its signature, then by name. Those of a folder have a name and bytes only.
   const std::vector<ZipEntry>& entries() const { return entries_; }
   // The entry of that name, or nullptr.

@@ -17,6 +17,7 @@
 #include "base/json_document.h"
 #include "runtime/package/container.h"
 #include "runtime/package/digest.h"
+#include "runtime/package/zip_writer.h"
 
 namespace coppice::package {
 namespace {
@@ -66,59 +67,26 @@ struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-class ZipWriter {
- public:
-  ZipWriter(const std::string& path, std::FILE* file) : path_(path), file_(file) {}
-
-  absl::Status Add(const std::string& name, std::span<const std::byte> bytes) {
-    ZipEntry entry{
-        .name = name, .crc = Crc32Of(bytes), .bytes = static_cast<int64_t>(bytes.size())};
-    next_ = PlaceEntry(next_, entry);
-    central_ += CentralRecordOf(entry);
-    ++count_;
-    if (next_ + static_cast<int64_t>(central_.size()) + kEndBytes > kZipBytesMax)
-      return InvalidArgument("{}: more than 4 GiB; bind large constants by name instead", path_);
-    COPPICE_RETURN_IF_ERROR(Write(LocalHeaderOf(entry)));
-    return Write(CharactersOf(bytes));
-  }
-
-  absl::Status Finish() {
-    COPPICE_RETURN_IF_ERROR(Write(central_));
-    COPPICE_RETURN_IF_ERROR(
-        Write(EndRecordOf(count_, next_, static_cast<int64_t>(central_.size()))));
-    return std::fflush(file_) == 0 ? absl::OkStatus() : Failure();
-  }
-
- private:
-  absl::Status Write(std::string_view bytes) {
-    if (std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size()) return absl::OkStatus();
-    return Failure();
-  }
-
-  absl::Status Failure() const {
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be written", path_));
-  }
-
-  const std::string& path_;
-  std::FILE* const file_;
-  int64_t next_ = 0;
-  size_t count_ = 0;
-  std::string central_;
-};
-
 absl::Status WriteZip(const Container& folder,
                       const std::string& manifest,
                       const std::string& path) {
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "wbe"));
   if (file == nullptr)
     return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be written", path));
-  ZipWriter writer(path, file.get());
+  const auto write = [&](std::string_view bytes) {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size())
+      return absl::OkStatus();
+    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be written", path));
+  };
+  ZipWriter writer(path, write);
   for (const ZipEntry& entry : folder.entries()) {
     COPPICE_ASSIGN_OR_RETURN(std::span<const std::byte> bytes, folder.Read(entry));
     if (entry.name == kManifestName) bytes = std::as_bytes(std::span(manifest));
     COPPICE_RETURN_IF_ERROR(writer.Add(entry.name, bytes));
   }
-  return writer.Finish();
+  COPPICE_RETURN_IF_ERROR(writer.Finish());
+  if (std::fflush(file.get()) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be written", path));
 }
 
 absl::Status WriteAndCheck(const Container& folder,

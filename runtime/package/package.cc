@@ -195,6 +195,10 @@ const Manifest& Package::manifest() const {
   return contents_->manifest;
 }
 
+std::span<const std::byte> Package::zip() const {
+  return contents_->container->zip();
+}
+
 std::string_view Package::manifest_text() const {
   return contents_->text;
 }

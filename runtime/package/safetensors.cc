@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "nlohmann/json.hpp"
+
 #include "coppice/base/status.h"
 
 #include "base/json_document.h"
@@ -66,6 +68,28 @@ absl::Status CheckPlaces(std::vector<Place> places, Json root, int64_t data_byte
 }
 
 }  // namespace
+
+std::string FormatSafetensors(std::vector<SafeTensor> tensors) {
+  std::ranges::sort(tensors, {}, &SafeTensor::name);
+  nlohmann::json header = nlohmann::json::object();
+  size_t next = 0;
+  for (const SafeTensor& tensor : tensors) {
+    header[tensor.name] = {{"dtype", kDTypes[static_cast<size_t>(tensor.dtype)]},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {next, next + tensor.bytes.size()}}};
+    next += tensor.bytes.size();
+  }
+  std::string text = header.dump();
+  text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
+  std::string file;
+  file.reserve(kLengthBytes + text.size() + next);
+  for (size_t byte = 0; byte < kLengthBytes; ++byte)
+    file += static_cast<char>(text.size() >> (8 * byte));
+  file += text;
+  for (const SafeTensor& tensor : tensors)
+    file.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  return file;
+}
 
 Safetensors::Safetensors() = default;
 Safetensors::Safetensors(Safetensors&&) noexcept = default;

@@ -19,6 +19,7 @@
 #include "tools/coppice/fit_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
+#include "tools/coppice/replay_command_line.h"
 #include "tools/coppice/tune_command_line.h"
 #include "tools/coppice/watch_command_line.h"
 #include "tools/plan/plan_command.h"
@@ -339,6 +340,8 @@ const std::array kSubcommands = {
                &Declared<&AddPtx, &RunPtx>::On},
     Subcommand{"package", "Look at a kernel package, find errors in it, and run its programs",
                &Declared<&AddPackage, &RunPackage>::On},
+    Subcommand{"replay", "Run what a flight recorder kept, and say which line is wrong",
+               &Declared<&AddReplay, &Replay>::On},
     Subcommand{"tune", "Learn buckets from traffic, and score policies",
                &Declared<&AddTune, &RunTune>::On},
     Subcommand{"fit", "Say how much memory a package's graphs take on a card, and what they leave",

@@ -41,6 +41,7 @@ GROUPS = {
     "CheckOptions": "graphs/session_options.h",
     "RankOptions": "graphs/session_options.h",
     "TraceOptions": "graphs/trace.h",
+    "RecorderOptions": "graphs/flight_recorder.h",
 }
 
 # What a program is told: structs whose fields are visited one by one, in C++ alone.
@@ -74,7 +75,7 @@ def flat_name(path):
     group, _, name = path.rpartition(".")
     if path == "checks.addresses":
         return "check_addresses"
-    return f"trace_{name}" if group == "trace" else name
+    return f"{group}_{name}" if group in ("recorder", "trace") else name
 
 
 # Fields that only C has; their comments are written in coppice.h.
@@ -173,6 +174,7 @@ ALONE = {
     "Session::warming": "C and Python have its methods side by side with the session's",
     "Session::policies": "the same",
     "Session::trace": "the same",
+    "Session::recorder": "its options are theirs, too; saving comes to them later",
     "SessionMemory::books": "usage says the same",
     "SessionMemory::window": "of whoever plans addresses",
     "SessionMemory::Locate": "of whoever plans addresses",

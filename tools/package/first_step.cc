@@ -211,7 +211,7 @@ std::optional<bool> LiveAgrees(const HostArray& expected,
   }
 }
 
-absl::StatusOr<std::string> FirstDifferingStep(const PackageDevice& device,
+absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
                                                int index,
                                                const StepQuestion& question,
                                                const std::vector<HostArray>& statics) {
@@ -246,9 +246,17 @@ absl::StatusOr<std::string> FirstDifferingStep(const PackageDevice& device,
       const auto at = static_cast<size_t>(output - program.outputs.begin());
       const std::optional<bool> agrees = LiveAgrees(
           outcomes[0].outputs[at], outcomes[1].outputs[at], real, padded, question.equal);
-      if (agrees && !*agrees)
-        return fmt::format("{}, which writes {}", StepText(shown->manifest(), program, step),
-                           program.buffers[static_cast<size_t>(buffer)].name);
+      if (!agrees || *agrees) continue;
+      const auto* const kernel = std::get_if<package::KernelStep>(&program.steps[step].action);
+      const std::string& name_of_buffer = program.buffers[static_cast<size_t>(buffer)].name;
+      return DifferingStep{
+          .step = static_cast<int>(step),
+          .kernel = kernel == nullptr
+                        ? std::string()
+                        : shown->manifest().kernels[static_cast<size_t>(kernel->kernel)].name,
+          .buffer = name_of_buffer,
+          .text = fmt::format("{}, which writes {}", StepText(shown->manifest(), program, step),
+                              name_of_buffer)};
     }
   }
   return CannotTell("no temporary differs whose sizes tell what is padding");

@@ -29,10 +29,16 @@ struct StepQuestion {
   Equality equal;
 };
 
-// "step 3 (kernel Softmax), in buffer buf2[0]", of program `index` of the device's package. Errors:
-// kUnimplemented  the program reads real sizes, or nothing that can be told apart differs;
-// otherwise as PackWith and ProgramRunner.
-absl::StatusOr<std::string> FirstDifferingStep(const PackageDevice& device,
+struct DifferingStep {
+  int step = 0;        // Of the program.
+  std::string kernel;  // Empty: it launches none itself.
+  std::string buffer;  // That it writes.
+  std::string text;    // "step 3 (kernel Softmax), which writes buf2"
+};
+
+// Of program `index` of the device's package. Errors: kUnimplemented  the program reads real sizes,
+// or nothing that can be told apart differs; otherwise as PackWith and ProgramRunner.
+absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
                                                int index,
                                                const StepQuestion& question,
                                                const std::vector<HostArray>& statics);

@@ -198,14 +198,14 @@ std::string ClaimSearch::NameStep(const Trial& trial,
                                   PaddingContents contents,
                                   const Equality& equal) const {
   if (failure.fault) return "the kernel that the fault names";
-  const absl::StatusOr<std::string> step = FirstDifferingStep(trials_->device(), index_,
+  const absl::StatusOr<DifferingStep> step = FirstDifferingStep(trials_->device(), index_,
                                                               {.sizes = trial.sizes,
                                                                .set = trial.set,
                                                                .poison = failure.poison,
                                                                .contents = contents,
                                                                .equal = equal},
                                                               statics_);
-  return step.ok() ? *step : fmt::format("unknown: {}", MessageOf(step.status()));
+  return step.ok() ? step->text : fmt::format("unknown: {}", MessageOf(step.status()));
 }
 
 absl::StatusOr<SymbolFound> ClaimSearch::Search(int symbol) {

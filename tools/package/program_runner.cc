@@ -7,7 +7,6 @@
 #include "coppice/base/status.h"
 
 namespace coppice {
-namespace {
 
 std::vector<int64_t> FixedStrides(const package::Buffer& buffer) {
   std::vector<int64_t> strides;
@@ -15,8 +14,6 @@ std::vector<int64_t> FixedStrides(const package::Buffer& buffer) {
     strides.push_back(amount.value);
   return strides;
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(
     const PackageDevice& device,
@@ -86,7 +83,7 @@ absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set, Poison poison)
     COPPICE_ASSIGN_OR_RETURN(const Lease lease, session_->Run(call));
     outcome.kind = lease.kind();
     outcome.reason = lease.reason();
-    COPPICE_RETURN_IF_ERROR(ReadOutcome(lease, placed.inputs, outcome));
+    COPPICE_RETURN_IF_ERROR(ReadOutcome(device_, program_, lease, placed.inputs, outcome));
   }
   const Explanation next = session_->Explain(call);
   if (next.node) outcome.bucket = next.node->bucket;
@@ -103,7 +100,7 @@ absl::Status ProgramRunner::TimeCalls(const std::vector<CallSet>& sets, const Ti
       return absl::OkStatus();
     }));
     RunOutcome outcome;  // Waits for the call.
-    COPPICE_RETURN_IF_ERROR(ReadOutcome(lease, placed.inputs, outcome));
+    COPPICE_RETURN_IF_ERROR(ReadOutcome(device_, program_, lease, placed.inputs, outcome));
   }
   return absl::OkStatus();
 }
@@ -137,20 +134,22 @@ absl::Status ProgramRunner::Record(const std::vector<int64_t>& bucket,
   return session_->warming().Warm(*registered_, binding_, std::span(&bucket, 1), scalars, {});
 }
 
-absl::Status ProgramRunner::ReadOutcome(const Lease& lease,
-                                        const std::vector<Tensor>& inputs,
-                                        RunOutcome& outcome) const {
-  COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(device_.stream()));
+absl::Status ReadOutcome(const PackageDevice& device,
+                         const package::Program& program,
+                         const Lease& lease,
+                         const std::vector<Tensor>& inputs,
+                         RunOutcome& outcome) {
+  COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(device.stream()));
   for (int i = 0; i < lease.output_count(); ++i) {
-    COPPICE_ASSIGN_OR_RETURN(outcome.outputs.emplace_back(), device_.Read(scope.output(i)));
+    COPPICE_ASSIGN_OR_RETURN(outcome.outputs.emplace_back(), device.Read(scope.output(i)));
   }
   size_t next = 0;
-  for (const int index : program_.inputs) {
-    const package::Buffer& buffer = program_.buffers[static_cast<size_t>(index)];
+  for (const int index : program.inputs) {
+    const package::Buffer& buffer = program.buffers[static_cast<size_t>(index)];
     if (buffer.is_static) continue;
     const Tensor& tensor = inputs[next++];
     if (!buffer.mutated) continue;
-    COPPICE_ASSIGN_OR_RETURN(outcome.mutated.emplace_back(), device_.Read(tensor));
+    COPPICE_ASSIGN_OR_RETURN(outcome.mutated.emplace_back(), device.Read(tensor));
   }
   return absl::OkStatus();
 }

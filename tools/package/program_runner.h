@@ -96,10 +96,6 @@ class ProgramRunner {
   // `placed` and `set` outlive the call.
   Call CallOf(const PlacedSet& placed, const CallSet& set, Poison poison) const;
   absl::Status BindStatics(const std::vector<HostArray>& statics);
-  absl::Status ReadOutcome(const Lease& lease,
-                           const std::vector<Tensor>& inputs,
-                           RunOutcome& outcome) const;
-
   const PackageDevice& device_;
   const package::Program& program_;
   std::vector<PackageDevice::Placed> statics_;
@@ -107,6 +103,17 @@ class ProgramRunner {
   const Program* registered_ = nullptr;
   const Binding* binding_ = nullptr;
 };
+
+// Waits for a call of `program` with these copied inputs, and reads its outputs and what it has
+// mutated. Errors: the driver's.
+absl::Status ReadOutcome(const PackageDevice& device,
+                         const package::Program& program,
+                         const Lease& lease,
+                         const std::vector<Tensor>& inputs,
+                         RunOutcome& outcome);
+
+// The strides of a buffer whose sizes are fixed, in elements.
+std::vector<int64_t> FixedStrides(const package::Buffer& buffer);
 
 // The names of the program's inputs of which `static_ones` says which, in its order.
 std::vector<std::string> InputNames(const package::Program& program, bool static_ones);

@@ -56,6 +56,7 @@ absl::Status LegalityScene::MakeBystanders() {
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemAddressReserve>(
       &reserved, granule, size_t{0}, CuDeviceAddress{0}, 0ULL));
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemAlloc>(&memory, kBytes));
+  COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::MemHostAlloc>(&host, kBytes, 0U));
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::EventCreate>(&recorded, kEventDefault));
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::GraphCreate>(&spare_graph, 0U));
   COPPICE_RETURN_IF_ERROR(
@@ -121,6 +122,8 @@ absl::Status LegalityScene::Clear() {
     GiveBack<&DriverTable::LibraryUnload>(driver, failure, *one);
   for (CuDeviceAddress* const one : {&made_memory, &memory})
     GiveBack<&DriverTable::MemFree>(driver, failure, *one);
+  for (void** const one : {&made_host, &host})
+    GiveBack<&DriverTable::MemFreeHost>(driver, failure, *one);
   if (std::exchange(first_is_mapped, false))
     failure.Update(driver.Call<&DriverTable::MemUnmap>(range, granule));
   if (std::exchange(second_is_mapped, false))

@@ -60,6 +60,7 @@ struct LegalityScene {
 
   CuEvent recorded = nullptr;    // And complete; with timing.
   CuDeviceAddress memory = 0;    // kBytes of cuMemAlloc.
+  void* host = nullptr;          // kBytes of cuMemHostAlloc.
   CuDeviceAddress reserved = 0;  // One granule, nothing mapped.
   CuGraph spare_graph = nullptr;
   CuGraphExec exec = nullptr;     // Of `graph`, launched once.
@@ -70,6 +71,7 @@ struct LegalityScene {
   CuStream made_stream = nullptr;
   CuEvent made_event = nullptr;
   CuDeviceAddress made_memory = 0;
+  void* made_host = nullptr;
   CuDeviceAddress made_reserved = 0;  // One granule.
   CuMemoryHandle made_handle = 0;
   CuLibrary made_library = nullptr;

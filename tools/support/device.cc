@@ -50,6 +50,10 @@ std::vector<std::string> ChosenDriver::reports() const {
   return emulator_ == nullptr ? std::vector<std::string>() : emulator_->reports();
 }
 
+std::vector<KernelFinding> ChosenDriver::kernel_findings() const {
+  return emulator_ == nullptr ? std::vector<KernelFinding>() : emulator_->kernel_findings();
+}
+
 absl::StatusOr<std::unique_ptr<Device>> Device::Open(const Options& options) {
   COPPICE_ASSIGN_OR_RETURN(ChosenDriver chosen,
                            ChosenDriver::Open(options.choice, options.seed, options.kernels));

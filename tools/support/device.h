@@ -59,6 +59,8 @@ class ChosenDriver {
 
   // As Emulator::reports; empty on CUDA.
   std::vector<std::string> reports() const;
+  // As Emulator::kernel_findings; empty on CUDA.
+  std::vector<KernelFinding> kernel_findings() const;
   // As Emulator::fault; empty on CUDA.
   std::string fault() const { return emulator_ == nullptr ? std::string() : emulator_->fault(); }
 

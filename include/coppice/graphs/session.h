@@ -67,6 +67,7 @@
 
 #include "coppice/graphs/call.h"
 #include "coppice/graphs/chain_scope.h"
+#include "coppice/graphs/flight_recorder.h"
 #include "coppice/graphs/lease.h"
 #include "coppice/graphs/metrics.h"
 #include "coppice/graphs/package_program.h"
@@ -257,6 +258,8 @@ class Session {
   const SessionPolicies& policies() const { return policies_; }
   SessionTrace& trace() { return trace_; }
   const SessionTrace& trace() const { return trace_; }
+  SessionRecorder& recorder() { return recorder_; }
+  const SessionRecorder& recorder() const { return recorder_; }
 
  private:
   explicit Session(std::unique_ptr<internal::SessionParts> parts);
@@ -266,6 +269,7 @@ class Session {
   SessionWarming warming_{*parts_};
   SessionPolicies policies_{*parts_};
   SessionTrace trace_{*parts_};
+  SessionRecorder recorder_{*parts_};
 };
 
 }  // namespace coppice

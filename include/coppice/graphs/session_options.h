@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 
+#include "coppice/graphs/flight_recorder.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/trace.h"
 
@@ -149,6 +150,7 @@ struct SessionOptions {
   // Writes what happens to a file, on a thread of the session. If the file can no longer be
   // written, the trace ends, and that thread gives `log` one line.
   TraceOptions trace;
+  RecorderOptions recorder;
   // Keeps a drawing of every recording, to be dumped. See Session::Dump. A drawing takes host
   // memory, about 100 bytes per graph node, edge, tensor and buffer. A recording then makes up to
   // four more driver calls per graph, and per graph node.

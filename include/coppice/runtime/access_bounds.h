@@ -12,7 +12,8 @@
 //
 // The emulator keeps them with the launch, or with the node of a graph. A compiled kernel that
 // accesses anything else, except variables of its module, ends the context with 700, and fault()
-// names the nearest argument. CUDA's driver ignores them.
+// names the nearest argument. It also keeps the step of the program, which kernel_findings() names.
+// CUDA's driver ignores both.
 //
 // Units: bytes. Threads: bounds apply to launches on the thread that made them.
 
@@ -35,23 +36,31 @@ struct ArgumentBytes {
   bool writes = false;  // Whether the kernel may write these bytes; it may always read them.
 };
 
+// The step of a program that launches, for whoever reads what a driver found.
+struct LaunchStep {
+  std::string_view program;
+  int step = -1;  // -1: none is known.
+};
+
 class [[nodiscard]] AccessBounds {
  public:
   // While it lives, what this thread launches and adds to graphs may access only these bytes.
-  // `arguments` must outlive it. If several are alive, the innermost applies. Cost: allocates
-  // nothing.
-  explicit AccessBounds(std::span<const ArgumentBytes> arguments);
+  // `arguments` and the name in `step` must outlive it. If several are alive, the innermost
+  // applies. Cost: allocates nothing.
+  explicit AccessBounds(std::span<const ArgumentBytes> arguments, const LaunchStep& step = {});
   ~AccessBounds();
   AccessBounds(const AccessBounds&) = delete;
   AccessBounds& operator=(const AccessBounds&) = delete;
 
   std::span<const ArgumentBytes> arguments() const { return arguments_; }
+  const LaunchStep& step() const { return step_; }
 
   // The bounds of the calling thread; null: its launches have none.
   static const AccessBounds* Current();
 
  private:
   const std::span<const ArgumentBytes> arguments_;
+  const LaunchStep step_;
   const AccessBounds* const outer_;
 };
 

@@ -122,6 +122,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -133,6 +134,37 @@
 #include "coppice/runtime/driver.h"
 
 namespace coppice {
+
+// What one thread of a compiled kernel did wrong.
+struct KernelFinding {
+  enum class Kind : uint8_t {
+    kOutOfBounds,
+    kMisaligned,
+    kRace,
+    kUninitialized,
+    kAssert,
+    kTrap,
+    kIllegalInstruction,
+    kDeadlock,
+  };
+  Kind kind = Kind::kTrap;
+  std::string kernel;
+  std::array<unsigned, 3> block = {};
+  std::array<unsigned, 3> thread = {};
+  int line = 0;        // Of the PTX.
+  std::string source;  // "file.py:12", if the PTX says so.
+  std::string message;
+  uint64_t address = 0;  // Of the bytes that are accessed; 0: it is about none.
+  std::string program;   // Whose step launched the kernel (access_bounds.h); empty: unknown.
+  int step = -1;
+  // The buffer among the arguments of the launch in which the address lies, or which is nearest, and
+  // where it lies there; -1: the launch said nothing of its arguments.
+  int argument = -1;
+  std::string buffer;
+  int64_t offset = 0;        // From the first byte of the buffer; negative: before it.
+  int64_t buffer_bytes = 0;  // Bytes of the buffer.
+  std::string text;          // All of it, in one line, as in reports() and fault().
+};
 
 class Emulator {
  public:
@@ -262,6 +294,9 @@ class Emulator {
   // The findings after the first `since`, each text once: reports, then the fault. A text that was
   // found before is there, too, if it was found again.
   std::vector<std::string> FindingsSince(int64_t since) const;
+
+  // What compiled kernels did wrong: those of reports(), in their order, then that of fault().
+  std::vector<KernelFinding> kernel_findings() const;
 
   // Adds a report that other code made.
   void Report(std::string text);

@@ -63,6 +63,9 @@ class Package {
   // long as the package.
   std::string_view manifest_text() const;
 
+  // The whole zip file, which lives as long as the package; empty: it is a folder.
+  std::span<const std::byte> zip() const;
+
   // The bytes of a file that the manifest names, which live as long as the package. Errors: also
   // kNotFound if there is no such file. Cost: hashes it the first time.
   absl::StatusOr<std::span<const std::byte>> Read(const std::string& name) const;

@@ -1,4 +1,4 @@
-// A mapped safetensors file: tensors by name, in place.
+// A mapped safetensors file: tensors by name, in place. And the bytes of such a file.
 //
 // The file is eight bytes of length, a JSON header of that length, and bytes. The header has the
 // dtype, the shape and the bytes of each tensor, which are row-major and little-endian. As the
@@ -28,6 +28,10 @@ struct SafeTensor {
   std::span<const std::byte> bytes;  // Valid as long as the Safetensors object, or the memory that
                                      // it reads.
 };
+
+// A file of these tensors, in the order of their names, which must differ. Requires: as many bytes
+// as dtype and shape say. Allocates.
+std::string FormatSafetensors(std::vector<SafeTensor> tensors);
 
 class MappedFile;
 

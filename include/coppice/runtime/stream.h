@@ -1,4 +1,4 @@
-// Move-only owners of the primary context, streams, events and plain device allocations; and ids
+// Move-only owners of the primary context, streams, events and plain allocations; and ids
 // that distinguish allocations.
 //
 // Units: bytes, microseconds. Threads: an owner is used by one thread at a time; the handles inside
@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -126,6 +127,29 @@ class DeviceMemory {
 
 // Waits on the host for all work on `stream`. Runs in a RelaxedCaptureScope. Errors: the driver's.
 absl::Status SynchronizeStream(const Driver& driver, CuStream stream);
+
+// Host memory from cuMemHostAlloc, to which copies of a device run while the host goes on. It stays
+// readable after a fault of the device.
+class HostMemory {
+ public:
+  // Errors: kInvalidArgument if bytes < 1; kResourceExhausted if the host has no room.
+  static absl::StatusOr<HostMemory> Create(const Driver& driver, int64_t bytes);
+  HostMemory(HostMemory&& other) noexcept
+      : driver_(other.driver_), data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
+  HostMemory& operator=(HostMemory&&) = delete;
+  ~HostMemory();
+
+  std::byte* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  HostMemory(const Driver& driver, std::byte* data, int64_t bytes)
+      : driver_(&driver), data_(data), bytes_(bytes) {}
+
+  const Driver* driver_;
+  std::byte* data_;
+  int64_t bytes_;
+};
 
 // The id of the live allocation that holds `address`. No other allocation of this process, past or
 // future, has the same id. So a kept id shows later whether the memory was freed, even if its

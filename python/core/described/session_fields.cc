@@ -15,7 +15,9 @@ const char* const kSessionSignature =
     "bool | None = False, trace_wait_when_full: bool | None = False, trace_path: str | None = "
     "'', trace_events_per_lane: int | None = 65536, log: object | None = None, vote: object | "
     "None = None, barrier: object | None = None, variant_timing: str | None = 'on_device', "
-    "now_ns: object | None = None) -> None";
+    "now_ns: object | None = None, recorder_ring_bytes: int | None = 0, recorder_calls_max: int "
+    "| None = 65536, recorder_outputs: bool | None = False, recorder_static_bytes_max: int | "
+    "None = 0) -> None";
 
 const char* const kSessionDoc =
     "Makes a session on a device. Options, by name, with what they are without. An option\n"
@@ -83,7 +85,16 @@ const char* const kSessionDoc =
     "    Whether kernels of packages that have several variants are timed: \"on_device\",\n"
     "    \"always\" or \"never\".\n"
     "now_ns()\n"
-    "    The clock for recordings: nanoseconds that never go back; None: a steady clock.";
+    "    The clock for recordings: nanoseconds that never go back; None: a steady clock.\n"
+    "recorder_ring_bytes=0\n"
+    "    Host memory that the ring of each lane has; 0: nothing is recorded. 0 to\n"
+    "    1,099,511,627,776.\n"
+    "recorder_calls_max=65536\n"
+    "    Calls that each ring has at most.\n"
+    "recorder_outputs=False\n"
+    "    Whether outputs are copied to the ring, too, so that a replay can compare them.\n"
+    "recorder_static_bytes_max=0\n"
+    "    Static inputs up to this size are copied to the ring with each call; 0: none is.";
 
 coppice_session_options SessionOptionsOf(Fields& given) {
   coppice_session_options options{};
@@ -110,6 +121,10 @@ coppice_session_options SessionOptionsOf(Fields& given) {
   given.Text("trace_path", options.trace_path);
   given.Number("trace_events_per_lane", options.trace_events_per_lane);
   given.Word("variant_timing", kVariantTimings, options.variant_timing);
+  given.Number("recorder_ring_bytes", options.recorder_ring_bytes);
+  given.Number("recorder_calls_max", options.recorder_calls_max);
+  given.Flag("recorder_outputs", options.recorder_outputs);
+  given.Number("recorder_static_bytes_max", options.recorder_static_bytes_max);
   return options;
 }
 

@@ -243,7 +243,8 @@ void Accesses::ReportUnwritten(Actor& actor, const Access& access) {
   state_.findings.Report(
       Finding::Kind::kUninitialized, actor.where(),
       fmt::format("reads {} bytes at {:#x} of {} memory, which nobody has written", access.bytes,
-                  access.address, NameOf(access.space)));
+                  access.address, NameOf(access.space)),
+      access.address);
 }
 
 // --- warps
@@ -381,9 +382,9 @@ void Accesses::ReportRace(
         "; the compiler has rounded copies of one value differently, which Triton's "
         "enable_fp_fusion=False avoids";
   if (doubtful) {
-    state_.findings.ReportDoubtful(actor.where(), std::move(message));
+    state_.findings.ReportDoubtful(actor.where(), std::move(message), access.address);
   } else {
-    state_.findings.Report(kind, actor.where(), std::move(message));
+    state_.findings.Report(kind, actor.where(), std::move(message), access.address);
   }
 }
 

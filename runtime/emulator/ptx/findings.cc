@@ -40,14 +40,16 @@ std::string Finding::Describe() const {
 
 Finding Findings::Describe(Finding::Kind kind,
                            const Whereabouts& where,
-                           std::string message) const {
+                           std::string message,
+                           uint64_t address) const {
   const Code& code = where.code;
   Finding finding = {.kind = kind,
                      .kernel = kernel_.code->name,
                      .block = where.block,
                      .thread = where.thread,
                      .line = where.instr.line,
-                     .message = std::move(message)};
+                     .message = std::move(message),
+                     .address = address};
   const size_t pc = static_cast<size_t>(&where.instr - code.instrs.data());
   if (pc < code.sources.size() && code.files != nullptr) {
     const Location& source = code.sources[pc];
@@ -57,23 +59,29 @@ Finding Findings::Describe(Finding::Kind kind,
   return finding;
 }
 
-void Findings::Fault(Finding::Kind kind, const Whereabouts& where, std::string message) {
-  if (!fault_.has_value()) fault_ = Describe(kind, where, std::move(message));
+void Findings::Fault(Finding::Kind kind,
+                     const Whereabouts& where,
+                     std::string message,
+                     uint64_t address) {
+  if (!fault_.has_value()) fault_ = Describe(kind, where, std::move(message), address);
 }
 
-void Findings::Report(Finding::Kind kind, const Whereabouts& where, std::string message) {
+void Findings::Report(Finding::Kind kind,
+                      const Whereabouts& where,
+                      std::string message,
+                      uint64_t address) {
   if (!reported_.insert({kind, &where.instr}).second) return;
-  findings_.push_back(Describe(kind, where, std::move(message)));
+  findings_.push_back(Describe(kind, where, std::move(message), address));
 }
 
 bool Findings::WasReported(Finding::Kind kind, const Instr& instr) const {
   return reported_.contains({kind, &instr});
 }
 
-void Findings::ReportDoubtful(const Whereabouts& where, std::string message) {
+void Findings::ReportDoubtful(const Whereabouts& where, std::string message, uint64_t address) {
   const Instr* const instr = &where.instr;
   if (doubtful_.contains(instr)) return;
-  doubtful_.emplace(instr, Describe(Finding::Kind::kRace, where, std::move(message)));
+  doubtful_.emplace(instr, Describe(Finding::Kind::kRace, where, std::move(message), address));
 }
 
 void Findings::MoveTo(Outcome& outcome) {

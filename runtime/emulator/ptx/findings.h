@@ -31,20 +31,26 @@ class Findings {
   explicit Findings(const Kernel& kernel) : kernel_(kernel) {}
 
   // Notes what ends the launch; the first counts.
-  void Fault(Finding::Kind kind, const Whereabouts& where, std::string message);
+  void Fault(Finding::Kind kind,
+             const Whereabouts& where,
+             std::string message,
+             uint64_t address = 0);
   bool HasFault() const { return fault_.has_value(); }
   // Notes something else that is wrong at an instruction. Once per instruction and kind.
-  void Report(Finding::Kind kind, const Whereabouts& where, std::string message);
+  void Report(Finding::Kind kind, const Whereabouts& where, std::string message, uint64_t address);
   bool WasReported(Finding::Kind kind, const Instr& instr) const;
   // The same of a race that may change nothing: whether it does is asked when the launch is over.
-  void ReportDoubtful(const Whereabouts& where, std::string message);
+  void ReportDoubtful(const Whereabouts& where, std::string message, uint64_t address);
   bool HasDoubtful() const { return !doubtful_.empty(); }
   void DropDoubtful() { doubtful_.clear(); }
 
   void MoveTo(Outcome& outcome);
 
  private:
-  Finding Describe(Finding::Kind kind, const Whereabouts& where, std::string message) const;
+  Finding Describe(Finding::Kind kind,
+                   const Whereabouts& where,
+                   std::string message,
+                   uint64_t address) const;
 
   const Kernel& kernel_;
   std::optional<Finding> fault_;

@@ -226,7 +226,8 @@ std::string Memory::NearestArgument(const Access& access) const {
 std::byte* Memory::Refuse(const Access& access, Finding::Kind kind, std::string_view why) {
   access.warp.Fault(kind, access.lane,
                     fmt::format("{} {} bytes at {:#x}, {}", VerbOf(access.kind), access.bytes,
-                                access.address, why));
+                                access.address, why),
+                    access.address);
   return nullptr;
 }
 

@@ -110,8 +110,8 @@ class ResidentWarp final : public Warp, private Warp::Control {
   Whereabouts WhereIs(int lane) const { return WhereIs(lane, code(), *at_); }
   Whereabouts WhereIs(int lane, const Code& code, const Instr& instr) const;
   // Notes that a lane ends the launch.
-  void Fault(Finding::Kind kind, int lane, std::string message) {
-    state_.findings.Fault(kind, WhereIs(lane), std::move(message));
+  void Fault(Finding::Kind kind, int lane, std::string message, uint64_t address = 0) {
+    state_.findings.Fault(kind, WhereIs(lane), std::move(message), address);
   }
 
   // Whether all of its lanes are at the instruction that is executed, and none has gone a way of

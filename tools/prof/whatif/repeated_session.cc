@@ -46,6 +46,7 @@ absl::StatusOr<std::unique_ptr<RepeatedSession>> RepeatedSession::Create(
   std::unique_ptr<RepeatedSession> repeated(
       new RepeatedSession(device, traced, changes, making, scripts));
   SessionOptions options = making.options;
+  options.recorder = {};
   options.gate = false;
   options.record_in_background = false;
   options.variant_timing = VariantTiming::kNever;

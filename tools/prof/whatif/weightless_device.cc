@@ -60,6 +60,8 @@ void ReplaceMemory(DriverTable& table) {
     *bytes = granularity_bytes;
     return CuResult::kSuccess;
   };
+  table.MemHostAlloc = [](void**, size_t, unsigned) { return CuResult::kNotSupported; };
+  table.MemFreeHost = [](void*) { return CuResult::kNotSupported; };
   table.MemAddressReserve = [](CuDeviceAddress* address, size_t bytes, size_t, CuDeviceAddress,
                                unsigned long long) {
     *address = WeightlessDevice::TakeAddresses(static_cast<int64_t>(bytes));

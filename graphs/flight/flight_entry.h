@@ -1,0 +1,91 @@
+// What the flight recorder keeps of one call. Private to graphs/.
+//
+//   entry   | header | words | sources | statics | outputs | donated | staging window | bytes of
+//   statics | bytes of outputs |
+//
+// The header says how many there are of each. Everything is found from the address of the header,
+// so an entry is read without its session's lanes, but for its program and binding.
+//
+// Units: bytes from the start of the entry. Threads: the lane's lock.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "coppice/graphs/call.h"
+#include "coppice/graphs/reason.h"
+
+namespace coppice::internal {
+
+// Where an input of the spec came from.
+struct FlightSource {
+  static constexpr int32_t kStaged = -1;
+  static constexpr int32_t kUnknown = -2;  // Read in place, from nobody whom the lane knows.
+
+  int32_t input = 0;  // Of the spec.
+  // kStaged: `at` is its offset in the staging window. Otherwise the output of call `call` that it
+  // lies in, from its byte `at` on.
+  int32_t output = kStaged;
+  int64_t at = 0;
+  uint64_t call = 0;
+  int64_t strides[kRankMax] = {};  // Of one in place.
+};
+
+// A static input, or an output, whose bytes were to be copied.
+struct FlightCopy {
+  static constexpr int64_t kTooLarge = -1;
+  static constexpr int64_t kRefused = -2;  // The driver knows no memory there.
+
+  int64_t at = kTooLarge;  // In the entry.
+  int64_t bytes = 0;
+};
+
+struct FlightEntry {
+  int64_t bytes = 0;  // To the next entry.
+  uint64_t call = 0;
+  const Program* program = nullptr;
+  const Binding* binding = nullptr;
+  RunKind kind = RunKind::kReplay;
+  Reason reason = Reason::kNone;
+  Poison poison = Poison::kOff;
+  OutputMode mode = OutputMode::kBorrow;
+  bool ran = false;           // Its work was submitted, all of it.
+  bool copies = false;        // The copy of the staging window was.
+  bool marks = false;         // The mark behind the copies of outputs was.
+  bool draws = false;         // Two words are its generator's.
+  uint8_t extents = 0;        // Words: as many real ones, and as many that it ran with.
+  uint8_t scalars = 0;        // Words behind them.
+  uint16_t sources = 0;       // Of copied inputs, and of staged static ones.
+  uint16_t statics = 0;       // If they are recorded.
+  uint16_t outputs = 0;       // The same.
+  uint16_t donated = 0;       // Words: the calls whose leases were given up.
+  int64_t staging = 0;        // Where the staging window is ...
+  int64_t staging_bytes = 0;  // ... and how large.
+  uint64_t mark = 0;          // Comes from the device behind the outputs; 0 until then.
+
+  std::span<const int64_t> words() const {
+    return {reinterpret_cast<const int64_t*>(this + 1), WordCount()};
+  }
+  std::span<int64_t> words() { return {reinterpret_cast<int64_t*>(this + 1), WordCount()}; }
+  size_t WordCount() const { return size_t{2} * extents + scalars + (draws ? 2 : 0); }
+
+  std::span<const int64_t> real() const { return words().first(extents); }
+  std::span<const int64_t> run() const { return words().subspan(extents, extents); }
+  std::span<const int64_t> scalar_values() const {
+    return words().subspan(size_t{2} * extents, scalars);
+  }
+  std::span<const int64_t> random() const { return words().last(draws ? 2 : 0); }
+
+  FlightSource* source_list() {
+    return reinterpret_cast<FlightSource*>(words().data() + WordCount());
+  }
+  FlightCopy* static_list() { return reinterpret_cast<FlightCopy*>(source_list() + sources); }
+  FlightCopy* output_list() { return static_list() + statics; }
+  uint64_t* donated_list() { return reinterpret_cast<uint64_t*>(output_list() + outputs); }
+  std::byte* byte(int64_t at) { return reinterpret_cast<std::byte*>(this) + at; }
+  const std::byte* byte(int64_t at) const { return reinterpret_cast<const std::byte*>(this) + at; }
+};
+
+}  // namespace coppice::internal

@@ -1,0 +1,58 @@
+// Where the next entry has room.
+
+#include "graphs/flight/flight_ring.h"
+
+namespace coppice::internal {
+
+uint64_t* FlightRing::CanaryOf(FlightEntry& entry) const {
+  return reinterpret_cast<uint64_t*>(entry.byte(entry.staging + entry.staging_bytes)) - 1;
+}
+
+void FlightRing::SetCanary(FlightEntry& entry) const {
+  *CanaryOf(entry) = canary_;
+}
+
+bool FlightRing::HasArrived(const FlightEntry& entry) const {
+  // Volatile, because a device writes it.
+  const volatile uint64_t* const canary = CanaryOf(const_cast<FlightEntry&>(entry));
+  const volatile uint64_t* const mark = &entry.mark;
+  return !(entry.copies && *canary == canary_) && !(entry.marks && *mark == 0);
+}
+
+bool FlightRing::DropOldest() {
+  const FlightEntry& oldest = EntryAt(tail_);
+  if (!HasArrived(oldest)) return false;
+  tail_ += oldest.bytes;
+  --count_;
+  ++dropped_;
+  if (wrapped_ && tail_ == wrap_) {
+    tail_ = 0;
+    wrapped_ = false;
+  }
+  if (count_ == 0) {
+    head_ = tail_ = 0;
+    wrapped_ = false;
+  }
+  free_end_ = wrapped_ ? tail_ : size();
+  return true;
+}
+
+FlightEntry* FlightRing::MakeRoom(int64_t bytes) {
+  while (bytes <= size()) {
+    if (count_ < calls_max_) {
+      if (head_ + bytes <= free_end_) return Take(bytes);
+      if (!wrapped_ && tail_ > 0) {
+        wrap_ = head_;
+        head_ = 0;
+        wrapped_ = true;
+        free_end_ = tail_;
+        continue;
+      }
+    }
+    if (!DropOldest()) break;
+  }
+  ++refused_;
+  return nullptr;
+}
+
+}  // namespace coppice::internal

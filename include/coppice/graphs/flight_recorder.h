@@ -1,0 +1,96 @@
+// The flight recorder of a session: it keeps what the last calls of each lane were given, and
+// writes that to a file when something went wrong.
+//
+//   call ─► stage ─► one copy to the host ─► graph        ring of a lane
+//                          └──────────────────────────►   | 5 | 6 | 7 | . . . | 3 | 4 |
+//                                                            oldest first, bounded
+//
+//   if (!session->Run(call).ok()) session->recorder().Save("fault.coppice-case", "fault", {});
+//
+// The file is a *case*. `coppice replay` runs its calls on the emulator, which names the kernel and
+// the line that is wrong. An entry of the ring says which call it was, its sizes, scalars and
+// random numbers, and how it ran. It has the bytes of all staged inputs, which one copy in the
+// order of the stream brings to the host. An input that a call read where an earlier call left it
+// is not copied, but named. The ring is memory of the driver (cuMemHostAlloc), so it can be read
+// after a fault of the device.
+//
+// Units: bytes where named so. Threads: any method from any thread.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace coppice {
+
+namespace internal {
+struct SessionParts;
+}  // namespace internal
+
+// What the flight recorder keeps.
+struct RecorderOptions {
+  // Host memory that the ring of each lane has; 0: nothing is recorded. A call that is larger than
+  // the ring is not kept. Neither is one for which only calls would have to go whose copies have
+  // not arrived yet, because the device is that far behind. 0 to 2^40.
+  int64_t ring_bytes = 0;
+  int64_t calls_max = 65'536;  // Calls that each ring has at most. >= 1.
+  // Whether outputs are copied to the ring, too, so that a replay can compare them. Takes one more
+  // driver call per output, and one per call.
+  bool outputs = false;
+  // Static inputs up to this size are copied to the ring with each call; 0: none is. Takes one more
+  // driver call per static input. >= 0.
+  int64_t static_bytes_max = 0;
+};
+
+// What becomes of values in a case.
+enum class CaseValues : uint8_t {
+  kKeep,  // They stay.
+  // Floats become noise of either sign, from 0.5 up to 1; other numbers become noise from their
+  // tensor's least to its largest.
+  kNoise,
+  kSpecial,  // The same, but zeros, infinities and NaNs stay where they are.
+};
+// "keep", "noise", "special".
+const char* NameOf(CaseValues values);
+
+struct SaveCaseOptions {
+  int lane = 0;  // Whose calls are saved.
+  CaseValues values = CaseValues::kKeep;
+  // A package whose file has at most so many bytes is put into the case. >= 0.
+  int64_t package_bytes_max = int64_t{64} << 20;
+  // Static inputs of at most so many bytes that no call has copied are read from the device, as
+  // they are now. None is read after a fault. >= 0.
+  int64_t static_bytes_max = int64_t{1} << 20;
+};
+
+// The flight recorder of a session.
+class SessionRecorder {
+ public:
+  // Begins to record with empty rings, also if it records already. Waits for the lanes' work and
+  // for recordings in the background. Errors: kInvalidArgument an option is out of range, or
+  // ring_bytes is 0; kResourceExhausted the host has no such memory; otherwise the driver's.
+  absl::Status Start(const RecorderOptions& options);
+  // Ends that and gives the memory back. Waits for the lanes' work.
+  void Stop();
+  bool running() const;
+
+  // Writes the calls of a lane as a case to `path`, in place of a file that is there. `why` says
+  // what people want to find. Works also after a sticky error of the device; otherwise it waits for
+  // the lane's work. Errors: kFailedPrecondition nothing is recorded; kInvalidArgument there is no
+  // such lane, or an option is out of range; the code of its errno, if the file cannot be written;
+  // otherwise the driver's. Cost: calls of the lane wait while the rings are read.
+  absl::Status Save(const std::string& path,
+                    std::string_view why,
+                    const SaveCaseOptions& options) const;
+
+ private:
+  friend class Session;
+  explicit SessionRecorder(internal::SessionParts& parts) : parts_(parts) {}
+
+  internal::SessionParts& parts_;
+};
+
+}  // namespace coppice

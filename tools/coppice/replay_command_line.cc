@@ -1,0 +1,57 @@
+// Declares every option of `coppice replay` once, with its check and its help.
+
+#include "tools/coppice/replay_command_line.h"
+
+namespace coppice {
+namespace {
+
+constexpr const char* kNotes =
+    "A case is what the flight recorder of a session wrote: what its last calls were given. The\n"
+    "calls run again on the emulator, which checks every access of every kernel. They run at\n"
+    "their own sizes without graphs; then padded as they were, in several orders of blocks;\n"
+    "then with NaNs, a pattern and noise in the padding. Outputs are compared with those of the\n"
+    "first way, and with those in the case. The first thing that is wrong is the verdict:\n"
+    "  out_of_bounds, misaligned, race, uninitialized, fault   a kernel did this\n"
+    "  wrong_claim    padding reaches live outputs\n"
+    "  baked_in       a kernel never reads a size or a scalar that it is given\n"
+    "  stale_input    an input lies in memory that was freed\n"
+    "  differs        outputs differ, and none of these is why\n"
+    "  nothing, cannot_replay\n"
+    "\n"
+    "--shrink looks for the fewest calls and the smallest sizes that show the same, and writes\n"
+    "them as a case.\n"
+    "\n"
+    "Examples:\n"
+    "  coppice replay fault.coppice-case\n"
+    "  coppice replay fault.coppice-case --shrink -o small.coppice-case --json\n"
+    "  coppice replay fault.coppice-case --package decoder.zip --constants weights.safetensors\n"
+    "\n"
+    "Exit codes: 0 nothing is wrong; 2 a wrong option, or a file that cannot be read or does\n"
+    "not fit; 3 something is wrong, or the case cannot be run; 4 the output cannot be written;\n"
+    "5 a signal stopped it; 6 host memory ran out.";
+
+constexpr int64_t kSeedsMax = 1000;
+constexpr int64_t kCallsMax = 1'000'000;
+
+}  // namespace
+
+void AddReplay(Command& command, ReplayOptions& options) {
+  command.SetFooter(kNotes);
+  command.AddText("case", options.path, "CASE", "A file that a flight recorder wrote",
+                  Command::Presence::kRequired);
+  command.AddText("--package", options.package, "PACKAGE",
+                  "The package of the programs, a folder or a zip file, default the one in the\n"
+                  "case");
+  command.AddText("--constants", options.constants, "FILE.safetensors",
+                  "Constants that the package has no data of");
+  command.AddCount("--seeds", options.seeds, kSeedsMax,
+                   "Orders of blocks, warps and streams that padded calls run in, default 3");
+  command.AddCount("--calls", options.calls, kCallsMax,
+                   "Run only the last N calls, and those whose outputs they read, default 32");
+  command.AddFlag("--shrink", options.shrink, "Find the smallest case that shows the same");
+  command.AddText("-o,--output", options.output, "CASE",
+                  "Write the shrunken case here, default CASE.shrunk");
+  command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
+}
+
+}  // namespace coppice

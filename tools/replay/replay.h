@@ -1,0 +1,29 @@
+// `coppice replay`: from a case to the line that is wrong.
+//
+// Threads: one at a time per process.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/support/console.h"
+
+namespace coppice {
+
+struct ReplayOptions {
+  std::string path;
+  std::string package;    // Empty: the one in the case.
+  std::string constants;  // A safetensors file; empty: none.
+  std::string output;     // Of the shrunken case; empty: beside the case.
+  int64_t seeds = 3;      // >= 1.
+  int64_t calls = 32;     // The last ones that are run, and what they read. >= 1.
+  bool shrink = false;
+  bool json = false;
+};
+
+// Prints a verdict. Returns kExitDevice if something is wrong, kExitOk if nothing is found, and
+// kExitUsage for a file that cannot be read.
+ExitCode Replay(const ReplayOptions& options, const Console& console);
+
+}  // namespace coppice

@@ -1,0 +1,62 @@
+// What is wrong with a case, in one line and as JSON.
+//
+// Threads: plain values.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/replay/case_player.h"
+
+namespace coppice {
+
+enum class VerdictKind : uint8_t {
+  kNothing,
+  kOutOfBounds,
+  kMisaligned,
+  kRace,
+  kUninitialized,
+  kStaleInput,  // An input lies in memory that was freed, or never came.
+  kWrongClaim,  // Padding reaches live outputs.
+  kBakedIn,     // A kernel does not read an argument that it is given.
+  kDiffers,     // Outputs differ from those that they should equal.
+  kFault,       // A kernel ends in another way.
+  kCannotReplay,
+};
+// "nothing", "out_of_bounds", ...
+const char* NameOf(VerdictKind kind);
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::kNothing;
+  std::string text;     // What happened, without where.
+  uint64_t call = 0;    // Its number; 0: none.
+  std::string program;  // Empty: none is known, below too.
+  int step = -1;        // -1: none is known.
+  std::string kernel;
+  int ptx_line = 0;  // 0: none is known.
+  std::string source;
+  bool has_thread = false;
+  std::array<unsigned, 3> block = {};
+  std::array<unsigned, 3> thread = {};
+  Hit hit;
+  Way way;                       // In which it shows.
+  std::vector<int64_t> extents;  // Of the call ...
+  std::vector<int64_t> bucket;   // ... and those that it ran with.
+  std::vector<std::string> notes;
+  std::string shrunk;  // The path of the shrunken case; empty: there is none.
+
+  // Whether the same is wrong in `other`, perhaps at other sizes.
+  bool IsLike(const Verdict& other) const {
+    return kind == other.kind && program == other.program && kernel == other.kernel &&
+           ptx_line == other.ptx_line;
+  }
+};
+
+// One line, then a line per note.
+std::string FormatVerdict(const Verdict& verdict, const std::string& path);
+std::string FormatVerdictJson(const Verdict& verdict, const std::string& path);
+
+}  // namespace coppice
