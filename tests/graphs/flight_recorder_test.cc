@@ -1,0 +1,294 @@
+// Goal: a case has what the last calls were given, bit by bit, however they ran; recording takes the
+// driver calls that the header says, and none when it is off. Method: programs of the session's
+// fixture and of a package, whose cases are read again.
+
+#include "coppice/graphs/flight_recorder.h"
+
+#include <bit>
+#include <cstring>
+
+#include "coppice/graphs/case_file.h"
+
+#include "tests/graphs/package_fixture.h"
+#include "tests/graphs/session_fixture.h"
+#include "tests/package/package_builder.h"
+#include "tests/support/test.h"
+
+namespace coppice {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<float> FloatsOf(const Case& value, const std::string& tensor) {
+  const auto found = value.tensors.find(tensor);
+  if (found == value.tensors.end()) return {};
+  std::vector<float> floats(found->second.bytes.size() / sizeof(float));
+  std::memcpy(floats.data(), found->second.bytes.data(), found->second.bytes.size());
+  return floats;
+}
+
+Case SavedBy(const Session& session, const SaveCaseOptions& options = {}) {
+  const package::TemporaryFolder folder;
+  const std::string path = folder / "x.coppice-case";
+  EXPECT_OK(session.recorder().Save(path, "a test", options));
+  absl::StatusOr<Case> read = ReadCase(path);
+  EXPECT_OK(read);
+  return read.ok() ? *std::move(read) : Case();
+}
+
+SessionOptions Recording(RecorderOptions recorder = {.ring_bytes = 1 << 20}) {
+  SessionOptions options;
+  options.recorder = recorder;
+  return options;
+}
+
+class FlightRecorderTest : public SessionFixture {
+ protected:
+  FlightRecorderTest() : SessionFixture(DriverLedger::Options{}) {}
+};
+
+TEST_F(FlightRecorderTest, KeepsWhatCallsWereGivenHoweverTheyRan) {
+  const Affine affine = MakeAffine(Recording());
+  const std::vector<int64_t> sizes = {5, 7, 6, 100, 8, 1};
+  for (const int64_t n : sizes)
+    ASSERT_OK(Call(affine, n, /*factor=*/static_cast<double>(n)));
+  const Case saved = SavedBy(*affine.session);
+  ASSERT_THAT(saved.calls, SizeIs(sizes.size()));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const CaseCall& call = saved.calls[i];
+    EXPECT_EQ(call.number, i + 1);
+    EXPECT_TRUE(call.ran);
+    EXPECT_TRUE(call.arrived);
+    EXPECT_THAT(call.extents, ElementsAre(sizes[i]));
+    EXPECT_THAT(call.scalars, ElementsAre(std::bit_cast<int64_t>(static_cast<double>(sizes[i]))));
+    EXPECT_EQ(FloatsOf(saved, call.inputs[0].tensor), Ramp(sizes[i])) << "call " << i + 1;
+  }
+  EXPECT_EQ(saved.calls[0].kind, RunKind::kWarmUp);
+  EXPECT_EQ(saved.calls[0].reason, Reason::kNewBucket);
+  EXPECT_EQ(saved.calls[3].kind, RunKind::kEager);
+  EXPECT_THAT(saved.calls[3].bucket, ElementsAre(100)) << "it ran at its own size";
+  EXPECT_THAT(saved.calls[1].bucket, ElementsAre(8));
+  ASSERT_THAT(saved.programs, SizeIs(1));
+  EXPECT_EQ(saved.programs[0].name, "affine");
+  EXPECT_THAT(saved.programs[0].package_program, IsEmpty());
+  EXPECT_EQ(saved.programs[0].symbols[0].claim->padding, PaddingContents::kRowIndependent);
+  EXPECT_EQ(saved.why, "a test");
+  EXPECT_THAT(saved.error, IsEmpty());
+  EXPECT_EQ(saved.driver, "emulator");
+}
+
+TEST_F(FlightRecorderTest, KeepsReplays) {
+  const Affine affine = MakeAffine(Recording());
+  CallTimes(4, affine, 6);
+  const Case saved = SavedBy(*affine.session);
+  ASSERT_THAT(saved.calls, SizeIs(4));
+  EXPECT_EQ(saved.calls[3].kind, RunKind::kReplay);
+  EXPECT_EQ(FloatsOf(saved, saved.calls[3].inputs[0].tensor), Ramp(6));
+}
+
+TEST_F(FlightRecorderTest, NamesTheCallWhoseOutputIsReadInPlace) {
+  ProgramSpec spec = AffineSpec();
+  spec.claim = Claim::kMasked;
+  const Affine affine = MakeAffine(Recording(), nullptr, spec);
+  CallTimes(2, affine, 8);
+  for (int i = 0; i < 3; ++i) {
+    absl::StatusOr<Lease> first = Call(affine, 8);
+    ASSERT_OK(first);
+    const ReadScope scope = *first->Read(device_.stream());
+    const Tensor y = scope.output(0);
+    ASSERT_OK(Call(affine, 8, 2, [&](coppice::Call& call) { call.inputs = {&y, 1}; }));
+  }
+  const Case saved = SavedBy(*affine.session);
+  const CaseCall& last = saved.calls.back();
+  ASSERT_THAT(last.inputs, SizeIs(1));
+  EXPECT_EQ(last.inputs[0].output, 0);
+  EXPECT_EQ(last.inputs[0].call, last.number - 1);
+  EXPECT_EQ(last.inputs[0].at, 0);
+  EXPECT_THAT(last.inputs[0].tensor, IsEmpty());
+}
+
+TEST_F(FlightRecorderTest, KeepsOutputsIfItIsAskedTo) {
+  const Affine affine = MakeAffine(Recording({.ring_bytes = 1 << 20, .outputs = true}));
+  for (const int64_t n : {5, 6, 7, 100})
+    ASSERT_OK(Call(affine, n));
+  const Case saved = SavedBy(*affine.session);
+  for (const CaseCall& call : saved.calls) {
+    ASSERT_THAT(call.outputs, SizeIs(1));
+    EXPECT_EQ(FloatsOf(saved, call.outputs[0]), Expected(call.extents[0])) << call.number;
+  }
+}
+
+TEST_F(FlightRecorderTest, KeepsSmallStaticInputsAsTheyWereBeforeEachCall) {
+  const Affine affine = MakeAffine(Recording({.ring_bytes = 1 << 20, .static_bytes_max = 4}));
+  CallTimes(3, affine, 5);
+  const Case saved = SavedBy(*affine.session);
+  for (size_t i = 0; i < saved.calls.size(); ++i) {
+    ASSERT_THAT(saved.calls[i].statics, SizeIs(2));
+    EXPECT_THAT(FloatsOf(saved, saved.calls[i].statics[1].tensor),
+                ElementsAre(static_cast<float>(i)))
+        << "the counter before call " << i + 1;
+  }
+}
+
+TEST_F(FlightRecorderTest, ReadsOtherStaticInputsWhenItSaves) {
+  const Affine affine = MakeAffine(Recording());
+  CallTimes(3, affine, 5);
+  Case saved = SavedBy(*affine.session);
+  ASSERT_THAT(saved.bindings, SizeIs(1));
+  EXPECT_THAT(FloatsOf(saved, saved.bindings[0].statics[1].tensor), ElementsAre(3));
+  saved = SavedBy(*affine.session, {.static_bytes_max = 0});
+  EXPECT_THAT(saved.bindings[0].statics[1].tensor, IsEmpty());
+}
+
+TEST_F(FlightRecorderTest, BeginsAndEndsOnARunningSession) {
+  const Affine affine = MakeAffine();
+  EXPECT_FALSE(affine.session->recorder().running());
+  CallTimes(3, affine, 5);
+  EXPECT_EQ(affine.session->recorder().Save("x", "", {}).code(),
+            absl::StatusCode::kFailedPrecondition);
+  ASSERT_OK(affine.session->recorder().Start({.ring_bytes = 1 << 16}));
+  EXPECT_TRUE(affine.session->recorder().running());
+  CallTimes(2, affine, 6);
+  Case saved = SavedBy(*affine.session);
+  ASSERT_THAT(saved.calls, SizeIs(2));
+  EXPECT_EQ(saved.calls[0].number, 4U);
+  ASSERT_OK(affine.session->recorder().Start({.ring_bytes = 1 << 16}));
+  CallTimes(1, affine, 6);
+  EXPECT_THAT(SavedBy(*affine.session).calls, SizeIs(1)) << "it begins with empty rings";
+  affine.session->recorder().Stop();
+  EXPECT_FALSE(affine.session->recorder().running());
+  ExpectRun(affine, 6, RunKind::kReplay);
+}
+
+TEST_F(FlightRecorderTest, RefusesWrongOptions) {
+  const Affine affine = MakeAffine();
+  SessionRecorder& recorder = affine.session->recorder();
+  for (const RecorderOptions& options :
+       {RecorderOptions{}, RecorderOptions{.ring_bytes = -1},
+        RecorderOptions{.ring_bytes = (int64_t{1} << 40) + 1},
+        RecorderOptions{.ring_bytes = 64, .calls_max = 0},
+        RecorderOptions{.ring_bytes = 64, .static_bytes_max = -1}})
+    EXPECT_EQ(recorder.Start(options).code(), absl::StatusCode::kInvalidArgument);
+  ASSERT_OK(recorder.Start({.ring_bytes = 1 << 16}));
+  for (const SaveCaseOptions& options :
+       {SaveCaseOptions{.lane = 1}, SaveCaseOptions{.lane = -1},
+        SaveCaseOptions{.package_bytes_max = -1}, SaveCaseOptions{.static_bytes_max = -1}})
+    EXPECT_EQ(recorder.Save("x", "", options).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(recorder.Save("/nowhere/x", "", {}).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(FlightRecorderTest, TakesOneMoreDriverCallIfSomethingIsStagedAndNoneWhenItIsOff) {
+  const Affine affine = MakeAffine();
+  CallTimes(3, affine, 5);
+  const Tensor x = FloatsAt(uploads_.back().address(), 5);
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  const coppice::Call call{.program = affine.program,
+                           .binding = affine.binding,
+                           .inputs = {&x, 1},
+                           .scalars = {&scalar, 1},
+                           .stream = device_.stream()};
+  const auto calls_of_a_run = [&] {
+    EXPECT_OK(affine.session->Run(call));
+    const int64_t before = device_.ledger().calls();
+    EXPECT_OK(affine.session->Run(call));
+    return device_.ledger().calls() - before;
+  };
+  EXPECT_EQ(calls_of_a_run(), 2);
+  ASSERT_OK(affine.session->recorder().Start({.ring_bytes = 1 << 20}));
+  EXPECT_EQ(calls_of_a_run(), 3);
+  ASSERT_OK(affine.session->recorder().Start({.ring_bytes = 1 << 20, .outputs = true}));
+  EXPECT_EQ(calls_of_a_run(), 5);
+  affine.session->recorder().Stop();
+  EXPECT_EQ(calls_of_a_run(), 2);
+}
+
+TEST_F(FlightRecorderTest, ReplacesValuesButKeepsSpecialOnes) {
+  const Affine affine = MakeAffine(Recording());
+  std::vector<float> values = Ramp(8);
+  values[2] = 0;
+  values[5] = std::numeric_limits<float>::infinity();
+  const DeviceMemory memory = *device_.Upload(values);
+  const Tensor x = FloatsAt(memory.address(), 8);
+  ASSERT_OK(Call(affine, 8, 2, [&](coppice::Call& call) { call.inputs = {&x, 1}; }));
+  const Case noise = SavedBy(*affine.session, {.values = CaseValues::kNoise});
+  EXPECT_EQ(noise.values, CaseValues::kNoise);
+  for (const float value : FloatsOf(noise, noise.calls[0].inputs[0].tensor)) {
+    EXPECT_GE(std::abs(value), 0.5F);
+    EXPECT_LT(std::abs(value), 1.0F);
+  }
+  const Case special = SavedBy(*affine.session, {.values = CaseValues::kSpecial});
+  const std::vector<float> kept = FloatsOf(special, special.calls[0].inputs[0].tensor);
+  EXPECT_EQ(kept[2], 0);
+  EXPECT_EQ(kept[5], values[5]);
+  EXPECT_LT(std::abs(kept[7]), 1.0F);
+}
+
+TEST_F(FlightRecorderTest, ASmallRingKeepsTheLastCalls) {
+  const Affine affine = MakeAffine(Recording({.ring_bytes = 8 << 10}));
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_OK(Call(affine, 1 + i % 8));
+    ASSERT_OK(device_.Synchronize());
+  }
+  const Case saved = SavedBy(*affine.session);
+  ASSERT_FALSE(saved.calls.empty());
+  EXPECT_EQ(saved.calls.back().number, 50U);
+  EXPECT_EQ(saved.calls.front().number, 50U - saved.calls.size() + 1);
+  EXPECT_EQ(saved.calls_dropped, 50 - std::ssize(saved.calls));
+  EXPECT_EQ(saved.calls_refused, 0);
+}
+
+class PackageRecorderTest : public PackageSessionFixture {};
+
+TEST_F(PackageRecorderTest, HasThePackageAndItsDigest) {
+  const Program* const program = Open(DiamondProgram(), Recording());
+  const Tensor x = Upload(Ramp(5));
+  ASSERT_OK(Run(*session_, *program, {x}));
+  const Case saved = SavedBy(*session_);
+  EXPECT_EQ(saved.programs[0].package_program, "main");
+  EXPECT_EQ(saved.programs[0].package_sha256, loaded_[0]->manifest().sha256);
+  EXPECT_EQ(saved.package, *zips_[0]);
+  EXPECT_THAT(SavedBy(*session_, {.package_bytes_max = 100}).package, IsEmpty());
+}
+
+TEST(FlightRecorderFaultTest, IsSavedAfterAFault) {
+  Emulator::Options options = TestEmulatorOptions();
+  auto emulator = *Emulator::Create(options);
+  const Context context = *Context::Create(emulator->driver());
+  const Stream stream = *Stream::Create(emulator->driver());
+  const std::string zip = [] {
+    package::PackageBuilder builder = package::SmallKernels();
+    builder.manifest["programs"]["main"] = DiamondProgram();
+    return builder.Zip();
+  }();
+  const auto loaded = *package::LoadedPackage::Load(
+      context, *package::Package::FromMemory(package::BytesOf(zip), "test.zip", {}), {});
+  SessionOptions session_options = Recording();
+  const auto session = *Session::Create(context, session_options);
+  const Program* const program = *session->Register(*loaded, "main", {});
+  const std::vector<float> values = {1, 2, 3, 4, 5};
+  std::optional<DeviceMemory> memory(*DeviceMemory::Create(emulator->driver(), 20));
+  ASSERT_OK(emulator->driver().Call<&DriverTable::MemcpyHtoDAsync>(
+      memory->address(), values.data(), size_t{20}, stream.handle()));
+  ASSERT_OK(stream.Synchronize());
+  const Tensor x = FloatsAt(memory->address(), 5);
+  const Call call{.program = program, .inputs = {&x, 1}, .stream = stream.handle()};
+  ASSERT_OK(session->Run(call));
+  ASSERT_OK(stream.Synchronize());
+  memory.reset();
+  // Nothing may have run yet: the fault shows when somebody waits.
+  (void)session->Run(call);
+  EXPECT_FALSE(stream.Synchronize().ok());
+  const Case saved = SavedBy(*session);
+  EXPECT_THAT(saved.error, HasSubstr("700"));
+  ASSERT_THAT(saved.calls, SizeIs(2));
+  EXPECT_TRUE(saved.calls[0].arrived);
+  EXPECT_EQ(FloatsOf(saved, saved.calls[0].inputs[0].tensor), values);
+  EXPECT_FALSE(saved.calls[1].arrived);
+  EXPECT_THAT(saved.calls[1].inputs[0].tensor, IsEmpty());
+}
+
+}  // namespace
+}  // namespace coppice
