@@ -5,6 +5,7 @@
 // planted in give the verdict that nothing is wrong.
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +18,8 @@
 #include "tests/package/small_kernels.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
-#include "tests/tools/command_outcome.h"
+#include "tests/tools/text_stream.h"
+#include "tools/replay/replay_command_line.h"
 
 namespace coppice {
 namespace {
@@ -202,6 +204,28 @@ class Server {
   const Binding* binding_ = nullptr;
 };
 
+struct CommandOutcome {
+  ExitCode code = kExitOk;
+  std::string out;
+  std::string err;
+};
+
+// Runs the command in this process, with no other subcommand than this.
+CommandOutcome RunReplay(const std::vector<std::string>& arguments) {
+  static constexpr std::array kSubcommands = {kReplaySubcommand};
+  std::vector<const char*> pointers = {"coppice", "replay"};
+  for (const std::string& argument : arguments)
+    pointers.push_back(argument.c_str());
+  const TextStream out;
+  const TextStream err;
+  CommandOutcome outcome;
+  outcome.code = RunSubcommands(kSubcommands, static_cast<int>(pointers.size()), pointers.data(),
+                                /*program=*/"", {.out = out.stream(), .err = err.stream()});
+  outcome.out = out.Text();
+  outcome.err = err.Text();
+  return outcome;
+}
+
 class ReplayTest : public testing::Test {
  protected:
   std::string path(const char* name) const { return folder_ / name; }
@@ -216,9 +240,9 @@ class ReplayTest : public testing::Test {
   }
 
   json Replay(std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {"replay", path("x.coppice-case"), "--json"};
+    std::vector<std::string> arguments = {path("x.coppice-case"), "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    outcome_ = RunCoppice(arguments);
+    outcome_ = RunReplay(arguments);
     EXPECT_TRUE(outcome_.err.empty()) << outcome_.err;
     return json::parse(outcome_.out, nullptr, /*allow_exceptions=*/false);
   }
@@ -259,7 +283,7 @@ TEST_F(ReplayTest, NamesKernelAndLineOfPlantedFaultsAndShrinksThem) {
       ++named;
     EXPECT_LE(verdict["extents"][0].get<int64_t>(), fault.smallest * 3 / 2) << "shrunk";
     // The shrunken case shows the same by itself.
-    const CommandOutcome again = RunCoppice({"replay", path("small.coppice-case"), "--json"});
+    const CommandOutcome again = RunReplay({path("small.coppice-case"), "--json"});
     EXPECT_EQ(json::parse(again.out)["kind"], fault.kind);
     const absl::StatusOr<Case> small = ReadCase(path("small.coppice-case"));
     ASSERT_OK(small);
@@ -423,12 +447,12 @@ TEST_F(ReplayTest, SaysThatRecordedOutputsAreNoResultsOfTheseInputs) {
 TEST_F(ReplayTest, RefusesAnotherPackageAndFilesThatAreNone) {
   Serve(PackageOf(package::kSmallKernels, ProgramOf("Scale")), {5});
   PackageOf(package::kSmallKernels, ProgramOf("Add")).WriteZip(path("other.zip"));
-  EXPECT_EQ(RunCoppice({"replay", path("x.coppice-case"), "--package", path("other.zip")}).code,
+  EXPECT_EQ(RunReplay({path("x.coppice-case"), "--package", path("other.zip")}).code,
             kExitUsage);
-  EXPECT_EQ(RunCoppice({"replay", path("nowhere")}).code, kExitUsage);
-  EXPECT_EQ(RunCoppice({"replay", path("p.zip")}).code, kExitUsage);
-  EXPECT_EQ(RunCoppice({"replay"}).code, kExitUsage);
-  EXPECT_EQ(RunCoppice({"replay", path("x.coppice-case"), "--seeds", "0"}).code, kExitUsage);
+  EXPECT_EQ(RunReplay({path("nowhere")}).code, kExitUsage);
+  EXPECT_EQ(RunReplay({path("p.zip")}).code, kExitUsage);
+  EXPECT_EQ(RunReplay({}).code, kExitUsage);
+  EXPECT_EQ(RunReplay({path("x.coppice-case"), "--seeds", "0"}).code, kExitUsage);
 }
 
 TEST_F(ReplayTest, SaysThatItCannotReplayACaseWithoutItsKernels) {

@@ -19,7 +19,6 @@
 #include "tools/coppice/fit_command_line.h"
 #include "tools/coppice/info.h"
 #include "tools/coppice/package_command_line.h"
-#include "tools/coppice/replay_command_line.h"
 #include "tools/coppice/tune_command_line.h"
 #include "tools/coppice/watch_command_line.h"
 #include "tools/plan/plan_command.h"
@@ -28,6 +27,7 @@
 #include "tools/prof/prof.h"
 #include "tools/prof/whatif/whatif_command.h"
 #include "tools/ptx/ptx.h"
+#include "tools/replay/replay_command_line.h"
 #include "tools/run/run_command_line.h"
 #include "tools/soak/soak.h"
 #include "tools/support/byte_text.h"
@@ -340,8 +340,7 @@ const std::array kSubcommands = {
                &Declared<&AddPtx, &RunPtx>::On},
     Subcommand{"package", "Look at a kernel package, find errors in it, and run its programs",
                &Declared<&AddPackage, &RunPackage>::On},
-    Subcommand{"replay", "Run what a flight recorder kept, and say which line is wrong",
-               &Declared<&AddReplay, &Replay>::On},
+    kReplaySubcommand,
     Subcommand{"tune", "Learn buckets from traffic, and score policies",
                &Declared<&AddTune, &RunTune>::On},
     Subcommand{"fit", "Say how much memory a package's graphs take on a card, and what they leave",

@@ -6,10 +6,16 @@
 
 #include "tools/replay/replay.h"
 #include "tools/support/command.h"
+#include "tools/support/subcommand.h"
 
 namespace coppice {
 
 // Declares the options of `command`, which write to `options`.
 void AddReplay(Command& command, ReplayOptions& options);
+
+// The subcommand, for a list of them.
+inline constexpr Subcommand kReplaySubcommand{
+    "replay", "Run what a flight recorder kept, and say which line is wrong",
+    &Declared<&AddReplay, &Replay>::On};
 
 }  // namespace coppice

@@ -1,6 +1,6 @@
 // Declares every option of `coppice replay` once, with its check and its help.
 
-#include "tools/coppice/replay_command_line.h"
+#include "tools/replay/replay_command_line.h"
 
 namespace coppice {
 namespace {
