@@ -190,6 +190,8 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddCount("--calls", options.calls, kCallsMax, "Calls of each set, default 2");
   AddTrustedKeys(command, options.trusted_keys);
   command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");
+  command.AddText("--case", options.case_path, "FILE",
+                  "Write what the calls were given here, for `coppice replay`, also after a fault");
   command.AddFlag("--verify", options.verify, "Compare each call with a run without graphs");
   command.AddFlag("--poison", options.poison, "Compare runs with poison in the padding as well");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");

@@ -13,6 +13,7 @@
 #include "fmt/ranges.h"
 
 #include "coppice/base/status.h"
+#include "coppice/base/units.h"
 
 #include "tools/package/compare_runs.h"
 #include "tools/package/package_run_report.h"
@@ -22,6 +23,7 @@
 namespace coppice {
 namespace {
 
+constexpr int64_t kRingBytes = 256 * kMiB;  // Of a case.
 constexpr std::array kPoisons = {Poison::kNan, Poison::kPattern, Poison::kNoise};
 
 // Ends the command with this exit code, having said why.
@@ -44,6 +46,7 @@ class PackageRunJob {
   std::optional<Failure> RunCalls(const Console& console);
   absl::Status RunSet(const CallSet& set, int64_t index, int64_t call);
   void Compare(const RunOutcome& outcome, const char* way, int64_t set, int64_t call);
+  absl::Status SaveCase() const;
   absl::Status WriteOutputs();
   absl::Status WriteOne(const std::filesystem::path& folder,
                         const std::string& name,
@@ -68,7 +71,9 @@ std::optional<Failure> PackageRunJob::Run(const Console& console) {
     // Files that cannot be opened have the code of their errno.
     return Failure{device_ == nullptr ? kExitUsage : ExitCodeOf(status), status};
   }
-  if (std::optional<Failure> failure = RunCalls(console)) {
+  std::optional<Failure> failure = RunCalls(console);
+  if (const absl::Status status = SaveCase(); !status.ok()) return Failure{kExitOutput, status};
+  if (failure) {
     Fill();
     return failure;
   }
@@ -101,7 +106,10 @@ absl::Status PackageRunJob::Prepare() {
 
 absl::Status PackageRunJob::MakeRunners() {
   if (options_.verify || options_.poison) runner_options_.variant_timing = VariantTiming::kNever;
-  COPPICE_ASSIGN_OR_RETURN(runner_, ProgramRunner::Create(*device_, runner_options_, statics_));
+  RunnerOptions recorded = runner_options_;
+  if (!options_.case_path.empty())
+    recorded.recorder = {.ring_bytes = kRingBytes, .outputs = true, .static_bytes_max = kMiB};
+  COPPICE_ASSIGN_OR_RETURN(runner_, ProgramRunner::Create(*device_, recorded, statics_));
   if (options_.verify || options_.poison) {
     RunnerOptions eager = runner_options_;
     eager.stance = Stance::kEager;
@@ -157,6 +165,14 @@ void PackageRunJob::Compare(const RunOutcome& outcome, const char* way, int64_t 
     report_.mismatches.push_back(fmt::format("set {}, call {}{}{}: {}", set + 1, call,
                                              *way == 0 ? "" : ", padding of ", way,
                                              difference.text));
+}
+
+// Also after a fault, which is what people want a case of.
+absl::Status PackageRunJob::SaveCase() const {
+  if (options_.case_path.empty()) return absl::OkStatus();
+  const std::string& why = report_.mismatches.empty() ? "coppice package run"
+                                                      : report_.mismatches.front();
+  return runner_->session().recorder().Save(options_.case_path, why, {});
 }
 
 absl::Status PackageRunJob::WriteOne(const std::filesystem::path& folder,

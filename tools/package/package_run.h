@@ -33,6 +33,7 @@ struct PackageRunOptions {
   std::string constants;                  // A safetensors file, or empty.
   std::vector<std::string> trusted_keys;  // PEM files; not empty: one of them signed it.
   std::string output_dir;                 // Empty: outputs are not written.
+  std::string case_path;                  // Of what the calls were given; empty: none.
   int64_t calls = 2;                      // Of each set.
   bool verify = false;
   bool poison = false;

@@ -28,6 +28,7 @@ absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(
   session.stance = options.stance;
   session.variant_timing = options.variant_timing;
   session.checks.addresses = options.check_addresses;
+  session.recorder = options.recorder;
   COPPICE_ASSIGN_OR_RETURN(runner->session_, Session::Create(device.context(), session));
   PackageProgramOptions registered;
   registered.policies = options.policies;

@@ -38,6 +38,7 @@ struct RunnerOptions {
   std::map<std::string, std::optional<PaddingClaim>> claims;  // In place of the package's.
   ExactReplay exact = ExactReplay::kNever;
   bool check_addresses = true;
+  RecorderOptions recorder;
 };
 
 // What one call did.
