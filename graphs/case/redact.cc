@@ -9,7 +9,21 @@
 
 #include "coppice/base/float_format.h"
 
-namespace coppice::internal {
+namespace coppice {
+
+const char* NameOf(CaseValues values) {
+  switch (values) {
+    case CaseValues::kKeep:
+      return "keep";
+    case CaseValues::kNoise:
+      return "noise";
+    case CaseValues::kSpecial:
+      return "special";
+  }
+  return "?";
+}
+
+namespace internal {
 namespace {
 
 uint64_t BitsAt(const std::string& bytes, size_t at, size_t size) {
@@ -82,4 +96,5 @@ void Redact(CaseValues values, uint64_t seed, CaseTensor& tensor) {
   RedactIntegers(tensor.dtype, keeps_special, random, tensor.bytes);
 }
 
-}  // namespace coppice::internal
+}  // namespace internal
+}  // namespace coppice
