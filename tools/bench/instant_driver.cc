@@ -24,6 +24,7 @@ DriverTable Replace(const DriverTable& inner) {
   DriverTable table = inner;
   table.GraphLaunch = Instant<&DriverTable::GraphLaunch>();
   table.LaunchKernel = Instant<&DriverTable::LaunchKernel>();
+  table.MemcpyDtoHAsync = Instant<&DriverTable::MemcpyDtoHAsync>();
   table.GraphExecKernelNodeSetParams = Instant<&DriverTable::GraphExecKernelNodeSetParams>();
   return table;
 }

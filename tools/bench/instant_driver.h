@@ -1,8 +1,8 @@
 // A driver whose launches return at once: what is left of a call is coppice's own cost.
 //
-// It is another driver with three entries replaced. Until the switch is on, they pass through, so
-// that a program can be warmed up and recorded; from then on GraphLaunch, LaunchKernel and
-// GraphExecKernelNodeSetParams do nothing and succeed.
+// It is another driver with four entries replaced. Until the switch is on, they pass through, so
+// that a program can be warmed up and recorded; from then on GraphLaunch, LaunchKernel,
+// GraphExecKernelNodeSetParams and MemcpyDtoHAsync do nothing and succeed.
 //
 // Threads: one instance per process at a time, because a driver entry is a plain function.
 
