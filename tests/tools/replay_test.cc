@@ -365,7 +365,7 @@ TEST_F(ReplayTest, NamesTheStepThatReadsWhatNobodyWrote) {
 
 TEST_F(ReplayTest, SaysThatAKernelNeverReadsAScalar) {
   json program = ProgramOf("Scale");
-  program["scalars"] = json::array({{{"name", "alpha"}}});
+  program["scalars"] = {{"alpha", {{"bind", "key"}}}};
   program["steps"][0]["args"][3] = {{"i32", "alpha"}};
   std::string ptx = package::kSmallKernels;
   const std::string load = "ld.param.f32 %f2, [factor];";
