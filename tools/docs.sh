@@ -21,7 +21,8 @@ trap 'rm -rf "$source"' EXIT
 # What pages are, and what they link to, each at its path in the repository.
 cp -r --parents README.md CHANGELOG.md SECURITY.md ARCHITECTURE.md BENCHMARKS.md CONTRIBUTING.md \
   LICENSE docs python/MIGRATING.md python/tests/GRAPH_BEHAVIOURS.md python/tests/versions.tsv \
-  graphs/case/CASE.md runtime/package/FORMAT.md runtime/package/LINT.md runtime/package/kernel_package.schema.json \
+  graphs/case/CASE.md runtime/package/FORMAT.md runtime/package/LINT.md \
+  runtime/package/kernel_package.schema.json \
   tests/conformance/README.md tests/graphs/PEERS.md samples include "$source"
 find "$source" -name __pycache__ -prune -exec rm -rf {} +
 rm "$source/docs/mkdocs.yml" "$source/docs/requirements.txt"

@@ -24,7 +24,9 @@ OPEN_HEADERS = {"base/json_document.h", "base/json_fields.h", "runtime/device_im
                 "runtime/package/cubin.h",
                 "runtime/emulator/ptx/executor.h", "runtime/emulator/ptx/launch.h",
                 "runtime/emulator/ptx/program.h",
-                "runtime/package/digest.h", "runtime/package/mapped_file.h"}
+                "runtime/package/container.h",
+                "runtime/package/digest.h", "runtime/package/mapped_file.h",
+                "runtime/package/zip_writer.h"}
 PURE = {"plan", "planner", "range_allocator", "gate", "guards", "dynamic_axes"}
 DLOPEN_FILES = {"runtime/cuda_loader.cc", "runtime/matmul_library.cc",
                 "tests/runtime/fake_cublas_lt.cc", "tests/runtime/matmul_library_test.cc"}

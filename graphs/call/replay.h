@@ -33,7 +33,4 @@ absl::StatusOr<Lease> ReplayRecorded(const SessionParts& parts,
                                      Node& node,
                                      const Outcome& outcome);
 
-// Whether the node would write over outputs that a scope is open on.
-absl::Status CheckHeld(const Request& request, Lane& lane, const Node& node);
-
 }  // namespace coppice::internal

@@ -11,8 +11,8 @@
 #include "coppice/base/status.h"
 
 #include "graphs/call/deliver.h"
+#include "graphs/call/held.h"
 #include "graphs/call/place.h"
-#include "graphs/call/replay.h"
 #include "graphs/call/stage.h"
 #include "graphs/lane/nvtx.h"
 

@@ -1,6 +1,7 @@
 // The hot path of a lane with a flight recorder.
 
 #include "graphs/call/flight.h"
+#include "graphs/call/replay.h"
 #include "graphs/call/replay_body.h"
 
 namespace coppice::internal {

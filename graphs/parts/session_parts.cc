@@ -80,8 +80,8 @@ absl::Status SessionParts::StartRecorders(const RecorderOptions& recorder_option
   if (recorder_options.ring_bytes < 1)
     return InvalidArgument("SessionRecorder::Start: ring_bytes is {}; give 1 to 2^40",
                            recorder_options.ring_bytes);
-  COPPICE_RETURN_IF_ERROR(CheckRange("recorder.ring_bytes", recorder_options.ring_bytes, 0,
-                                     kRingBytesMax));
+  COPPICE_RETURN_IF_ERROR(
+      CheckRange("recorder.ring_bytes", recorder_options.ring_bytes, 0, kRingBytesMax));
   COPPICE_RETURN_IF_ERROR(CheckRange("recorder.calls_max", recorder_options.calls_max, 1));
   COPPICE_RETURN_IF_ERROR(
       CheckRange("recorder.static_bytes_max", recorder_options.static_bytes_max, 0));

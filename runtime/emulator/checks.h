@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "coppice/runtime/emulator.h"
+#include "coppice/runtime/kernel_finding.h"
 
 #include "runtime/emulator/access_order.h"
 #include "runtime/emulator/memory.h"

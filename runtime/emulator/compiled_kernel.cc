@@ -73,16 +73,16 @@ void NameBuffer(const KernelWork& work, KernelFinding& finding) {
 
 KernelFinding FindingOf(const KernelWork& work, const ptx::Finding& found) {
   KernelFinding finding{.kind = KindOf(found.kind),
-          .kernel = found.kernel,
-          .block = found.block,
-          .thread = found.thread,
-          .line = found.line,
-          .source = found.source,
-          .message = found.message,
-          .address = found.address,
-          .program = work.program,
-          .step = work.step,
-          .text = coppice_ptx_executor.describe(found)};
+                        .kernel = found.kernel,
+                        .block = found.block,
+                        .thread = found.thread,
+                        .line = found.line,
+                        .source = found.source,
+                        .message = found.message,
+                        .address = found.address,
+                        .program = work.program,
+                        .step = work.step,
+                        .text = coppice_ptx_executor.describe(found)};
   NameBuffer(work, finding);
   return finding;
 }

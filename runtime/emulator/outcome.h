@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "coppice/runtime/cuda_abi.h"
-#include "coppice/runtime/emulator.h"
+#include "coppice/runtime/kernel_finding.h"
 
 #include "runtime/emulator/ptx/launch.h"
 #include "runtime/emulator/work.h"

@@ -67,6 +67,21 @@ TEST_P(MemoryConformanceTest, EveryFailedAllocationFailsAlikeAndNextOnesSucceed)
   EXPECT_EQ(Word(word), 4);
 }
 
+TEST_P(MemoryConformanceTest, HostAllocationsAreMemoryOfTheHostThatCopiesReach) {
+  EXPECT_CU(kInvalidValue, cu.MemHostAlloc(nullptr, 8, 0));
+  void* memory = nullptr;
+  EXPECT_CU(kInvalidValue, cu.MemHostAlloc(&memory, 0, 0));
+  ASSERT_CU(kSuccess, cu.MemHostAlloc(&memory, 8, 0));
+  *static_cast<int64_t*>(memory) = 1;
+  const DeviceAddress word = NewWords(1);
+  EXPECT_CU(kSuccess, Store(a, word, 4));
+  EXPECT_CU(kSuccess, cu.MemcpyDtoHAsync(memory, word, sizeof(int64_t), a));
+  EXPECT_CU(kSuccess, cu.StreamSynchronize(a));
+  EXPECT_EQ(*static_cast<int64_t*>(memory), 4);
+  EXPECT_CU(kSuccess, cu.MemFreeHost(memory));
+  EXPECT_CU(kInvalidValue, cu.MemFreeHost(memory));
+}
+
 TEST_P(MemoryConformanceTest, AllocationsAreDisjoint) {
   std::vector<DeviceAddress> words;
   for (int i = 0; i < 8; ++i)

@@ -46,23 +46,22 @@ Case Everything() {
              .values = CaseValues::kSpecial,
              .calls_dropped = 17,
              .calls_refused = 3};
-  value.programs = {
-      {.name = "main",
-       .variant = "draft",
-       .package_program = "main",
-       .package_sha256 = std::string(64, 'a'),
-       .package_path = "/tmp/x.zip",
-       .symbols = {{.name = "n", .policy = "pow2", .claim = PaddingClaim{}},
-                   {.name = "m", .policy = "exact", .claim = std::nullopt},
-                   {.name = "k",
-                    .policy = "1,2",
-                    .claim = PaddingClaim{.padding = PaddingContents::kRowIndependent,
-                                          .equal = {false, 0.25, 1e-05}}}},
-       .scalars = {"alpha"},
-       .inputs = {"x", "h"},
-       .statics = {"w", "cache"},
-       .outputs = {"y"}},
-      {.name = "callable", .inputs = {"x"}, .outputs = {"y"}}};
+  value.programs = {{.name = "main",
+                     .variant = "draft",
+                     .package_program = "main",
+                     .package_sha256 = std::string(64, 'a'),
+                     .package_path = "/tmp/x.zip",
+                     .symbols = {{.name = "n", .policy = "pow2", .claim = PaddingClaim{}},
+                                 {.name = "m", .policy = "exact", .claim = std::nullopt},
+                                 {.name = "k",
+                                  .policy = "1,2",
+                                  .claim = PaddingClaim{.padding = PaddingContents::kRowIndependent,
+                                                        .equal = {false, 0.25, 1e-05}}}},
+                     .scalars = {"alpha"},
+                     .inputs = {"x", "h"},
+                     .statics = {"w", "cache"},
+                     .outputs = {"y"}},
+                    {.name = "callable", .inputs = {"x"}, .outputs = {"y"}}};
   value.bindings = {{.program = 0, .statics = {{.tensor = "bindings/0/w"}, {.dangling = true}}}};
   CaseCall first{.number = 4,
                  .program = 0,
@@ -77,12 +76,15 @@ Case Everything() {
                  .bucket = {4, 2, 2},
                  .scalars = {-5}};
   first.random.emplace(0xffff'ffff'ffff'fff0, 8);
-  first.inputs = {{.tensor = "calls/4/inputs/x", .dims = {3}},
-                  {.dims = {2, 1}}};
+  first.inputs = {{.tensor = "calls/4/inputs/x", .dims = {3}}, {.dims = {2, 1}}};
   first.statics = {{.tensor = "calls/4/statics/w"}, {.dangling = true}};
   first.outputs = {"calls/4/outputs/y"};
-  CaseCall second{.number = 9, .program = 0, .binding = 0, .extents = {1, 1, 1},
-                  .bucket = {1, 1, 1}, .scalars = {0}};
+  CaseCall second{.number = 9,
+                  .program = 0,
+                  .binding = 0,
+                  .extents = {1, 1, 1},
+                  .bucket = {1, 1, 1},
+                  .scalars = {0}};
   second.inputs = {{.call = 4, .output = 0, .at = 4, .dims = {1}, .strides = {1}}, {.dims = {}}};
   second.donated = {4};
   CaseCall third{.number = 10, .program = 1};
@@ -120,8 +122,8 @@ struct CaseParts {
   }
 
   absl::StatusOr<Case> Read() const {
-    zip_ = package::ZipOf({{"manifest.json", package::CanonicalJson(manifest)},
-                           {"tensors.safetensors", tensors}});
+    zip_ = package::ZipOf(
+        {{"manifest.json", package::CanonicalJson(manifest)}, {"tensors.safetensors", tensors}});
     return ParseCase(BytesIn(zip_), "x.coppice-case");
   }
 
@@ -178,7 +180,8 @@ TEST(CaseFileTest, SaysWhereItIsWrong) {
       {"/bindings/0/statics", "[]", "/bindings/0/statics"},
       {"/programs/0/symbols/0/claim/padding", "\"every\"", "/programs/0/symbols/0/claim/padding"},
       {"/programs/0/symbols/2/claim/equal/absolute", "\"-1\"", "/programs/0/symbols/2/claim/equal"},
-      {"/programs/0/symbols/2/claim/equal/relative", "\"inf\"", "/programs/0/symbols/2/claim/equal"},
+      {"/programs/0/symbols/2/claim/equal/relative", "\"inf\"",
+       "/programs/0/symbols/2/claim/equal"},
       {"/calls/0/program", "-1", "/calls/0/program"},
       {"/calls/0/program", "2", "/calls/0/program"},
       {"/calls/0/binding", "-1", "/calls/0/binding"},

@@ -1,5 +1,5 @@
-// Goal: a case has what the last calls were given, bit by bit, however they ran; recording takes the
-// driver calls that the header says, and none when it is off. Method: programs of the session's
+// Goal: a case has what the last calls were given, bit by bit, however they ran; recording takes
+// the driver calls that the header says, and none when it is off. Method: programs of the session's
 // fixture and of a package, whose cases are read again.
 
 #include "coppice/graphs/flight_recorder.h"
@@ -166,11 +166,10 @@ TEST_F(FlightRecorderTest, BeginsAndEndsOnARunningSession) {
 TEST_F(FlightRecorderTest, RefusesWrongOptions) {
   const Affine affine = MakeAffine();
   SessionRecorder& recorder = affine.session->recorder();
-  for (const RecorderOptions& options :
-       {RecorderOptions{}, RecorderOptions{.ring_bytes = -1},
-        RecorderOptions{.ring_bytes = (int64_t{1} << 40) + 1},
-        RecorderOptions{.ring_bytes = 64, .calls_max = 0},
-        RecorderOptions{.ring_bytes = 64, .static_bytes_max = -1}})
+  for (const RecorderOptions& options : {RecorderOptions{}, RecorderOptions{.ring_bytes = -1},
+                                         RecorderOptions{.ring_bytes = (int64_t{1} << 40) + 1},
+                                         RecorderOptions{.ring_bytes = 64, .calls_max = 0},
+                                         RecorderOptions{.ring_bytes = 64, .static_bytes_max = -1}})
     EXPECT_EQ(recorder.Start(options).code(), absl::StatusCode::kInvalidArgument);
   ASSERT_OK(recorder.Start({.ring_bytes = 1 << 16}));
   for (const SaveCaseOptions& options :
@@ -270,8 +269,8 @@ TEST(FlightRecorderFaultTest, IsSavedAfterAFault) {
   const Program* const program = *session->Register(*loaded, "main", {});
   const std::vector<float> values = {1, 2, 3, 4, 5};
   std::optional<DeviceMemory> memory(*DeviceMemory::Create(emulator->driver(), 20));
-  ASSERT_OK(emulator->driver().Call<&DriverTable::MemcpyHtoDAsync>(
-      memory->address(), values.data(), size_t{20}, stream.handle()));
+  ASSERT_OK(emulator->driver().Call<&DriverTable::MemcpyHtoDAsync>(memory->address(), values.data(),
+                                                                   size_t{20}, stream.handle()));
   ASSERT_OK(stream.Synchronize());
   const Tensor x = FloatsAt(memory->address(), 5);
   const Call call{.program = program, .inputs = {&x, 1}, .stream = stream.handle()};

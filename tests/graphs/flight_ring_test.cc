@@ -20,7 +20,8 @@ constexpr uint64_t kCanary = 0x1234'5678'9abc'def0;
 struct RingScene {
   explicit RingScene(int64_t bytes, int64_t calls_max = 1 << 20)
       : memory(static_cast<size_t>(bytes) / sizeof(Aligned)),
-        ring({reinterpret_cast<std::byte*>(memory.data()), static_cast<size_t>(bytes)}, calls_max,
+        ring({reinterpret_cast<std::byte*>(memory.data()), static_cast<size_t>(bytes)},
+             calls_max,
              kCanary) {}
 
   struct alignas(16) Aligned {

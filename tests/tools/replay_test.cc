@@ -1,8 +1,8 @@
-// Goal: a fault that is planted in a kernel of a program is named by `coppice replay`: its kind, its
-// kernel and its line; and the shrunken case is as small as can be. Method: the text of small
+// Goal: a fault that is planted in a kernel of a program is named by `coppice replay`: its kind,
+// its kernel and its line; and the shrunken case is as small as can be. Method: the text of small
 // kernels is changed in one place; a session with a flight recorder runs the program on an emulator
-// that checks as little as it can, and saves a case; the command reads it. Programs that nothing was
-// planted in give the verdict that nothing is wrong.
+// that checks as little as it can, and saves a case; the command reads it. Programs that nothing
+// was planted in give the verdict that nothing is wrong.
 
 #include <algorithm>
 #include <array>
@@ -37,7 +37,8 @@ size_t FindIn(const std::string& ptx, const std::string& kernel, const std::stri
 }
 
 int LineAt(const std::string& ptx, size_t at) {
-  return 1 + static_cast<int>(std::count(ptx.begin(), ptx.begin() + static_cast<ptrdiff_t>(at), '\n'));
+  return 1 +
+         static_cast<int>(std::count(ptx.begin(), ptx.begin() + static_cast<ptrdiff_t>(at), '\n'));
 }
 
 struct Fault {
@@ -46,7 +47,7 @@ struct Fault {
   std::string from;  // In the kernel ...
   std::string to;    // ... becomes this.
   std::string kind;
-  std::string line;  // An instruction of the changed kernel; empty: no line is asked for.
+  std::string line;      // An instruction of the changed kernel; empty: no line is asked for.
   int64_t smallest = 0;  // The size that a shrunken case has at most; 0: that is not asked for.
   int64_t n = 50;
 };
@@ -60,8 +61,8 @@ constexpr char kCount[] = "ld.param.u32 %r4, [count];";
 struct Plain {
   const char* kernel;
   const char* load;
-  const char* load_address;   // The instruction that computes its address.
-  const char* beyond;         // The first access of a thread that should have left.
+  const char* load_address;  // The instruction that computes its address.
+  const char* beyond;        // The first access of a thread that should have left.
   const char* store;
   const char* store_address;  // The same of the store.
   const char* store_base;     // What every thread would store to.
@@ -70,9 +71,8 @@ const std::vector<Plain> kPlain = {
     {"Scale", "ld.global.f32 %f1, [%rd4];", "add.u64 %rd4, %rd2, %rd1;",
      "ld.global.f32 %f1, [%rd4];", "st.global.f32 [%rd5], %f3;", "add.u64 %rd5, %rd3, %rd1;",
      "mov.u64 %rd5, %rd3;"},
-    {"Add", "ld.global.f32 %f1, [%rd5];", "add.u64 %rd5, %rd2, %rd1;",
-     "ld.global.f32 %f1, [%rd5];", "st.global.f32 [%rd7], %f3;", "add.u64 %rd7, %rd4, %rd1;",
-     "mov.u64 %rd7, %rd4;"},
+    {"Add", "ld.global.f32 %f1, [%rd5];", "add.u64 %rd5, %rd2, %rd1;", "ld.global.f32 %f1, [%rd5];",
+     "st.global.f32 [%rd7], %f3;", "add.u64 %rd7, %rd4, %rd1;", "mov.u64 %rd7, %rd4;"},
     {"Mask", "ld.global.f32 %f1, [%rd4];", "add.u64 %rd4, %rd2, %rd1;",
      "st.global.f32 [%rd5], %f1;", "st.global.f32 [%rd5], %f1;", "add.u64 %rd5, %rd3, %rd1;",
      "mov.u64 %rd5, %rd3;"}};
@@ -109,8 +109,8 @@ std::vector<Fault> PlainFaults() {
     add("OneRowTooMany", kGuard, "setp.gt.u32 %p1, %r3, %r4;", "out_of_bounds", plain.beyond, 1);
     add("NoMask", kLeave, "", "out_of_bounds", plain.beyond, 1);
     add("SizeOfCompilation", kCount, "mov.u32 %r4, 4096;", "baked_in", plain.beyond, 1);
-    add("StoresOneRowBehind", plain.store_address, Moved(plain.store_address, "4"),
-        "out_of_bounds", plain.store, 1);
+    add("StoresOneRowBehind", plain.store_address, Moved(plain.store_address, "4"), "out_of_bounds",
+        plain.store, 1);
     add("LoadsOneRowBefore", plain.load_address, Moved(plain.load_address, "-4"), "out_of_bounds",
         plain.load, 1);
     add("LoadsFromHalfARow", plain.load_address, Moved(plain.load_address, "2"), "misaligned",
@@ -169,8 +169,8 @@ class Server {
     for (int64_t i = 0; i < n; ++i)
       values.push_back(1 + 0.25F * static_cast<float>(i));
     const auto bytes = static_cast<size_t>(n) * sizeof(float);
-    memory_.push_back(
-        *DeviceMemory::Create(emulator_->driver(), std::max<int64_t>(static_cast<int64_t>(bytes), 1)));
+    memory_.push_back(*DeviceMemory::Create(emulator_->driver(),
+                                            std::max<int64_t>(static_cast<int64_t>(bytes), 1)));
     EXPECT_OK(emulator_->driver().Call<&DriverTable::MemcpyHtoDAsync>(
         memory_.back().address(), values.data(), bytes, stream_.handle()));
     EXPECT_OK(stream_.Synchronize());
@@ -447,8 +447,7 @@ TEST_F(ReplayTest, SaysThatRecordedOutputsAreNoResultsOfTheseInputs) {
 TEST_F(ReplayTest, RefusesAnotherPackageAndFilesThatAreNone) {
   Serve(PackageOf(package::kSmallKernels, ProgramOf("Scale")), {5});
   PackageOf(package::kSmallKernels, ProgramOf("Add")).WriteZip(path("other.zip"));
-  EXPECT_EQ(RunReplay({path("x.coppice-case"), "--package", path("other.zip")}).code,
-            kExitUsage);
+  EXPECT_EQ(RunReplay({path("x.coppice-case"), "--package", path("other.zip")}).code, kExitUsage);
   EXPECT_EQ(RunReplay({path("nowhere")}).code, kExitUsage);
   EXPECT_EQ(RunReplay({path("p.zip")}).code, kExitUsage);
   EXPECT_EQ(RunReplay({}).code, kExitUsage);

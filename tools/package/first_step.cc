@@ -212,9 +212,9 @@ std::optional<bool> LiveAgrees(const HostArray& expected,
 }
 
 absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
-                                               int index,
-                                               const StepQuestion& question,
-                                               const std::vector<HostArray>& statics) {
+                                                 int index,
+                                                 const StepQuestion& question,
+                                                 const std::vector<HostArray>& statics) {
   const std::string name = device.manifest().programs[static_cast<size_t>(index)].name;
   if (ReadsReal(device.manifest().programs[static_cast<size_t>(index)]))
     return CannotTell("the program reads real sizes");

@@ -39,9 +39,9 @@ struct DifferingStep {
 // Of program `index` of the device's package. Errors: kUnimplemented  the program reads real sizes,
 // or nothing that can be told apart differs; otherwise as PackWith and ProgramRunner.
 absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
-                                               int index,
-                                               const StepQuestion& question,
-                                               const std::vector<HostArray>& statics);
+                                                 int index,
+                                                 const StepQuestion& question,
+                                                 const std::vector<HostArray>& statics);
 
 // `array` at larger sizes: what lies beyond its own is the fill, or poison where `contents` allows.
 HostArray PadArray(const HostArray& array,

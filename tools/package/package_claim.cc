@@ -199,12 +199,12 @@ std::string ClaimSearch::NameStep(const Trial& trial,
                                   const Equality& equal) const {
   if (failure.fault) return "the kernel that the fault names";
   const absl::StatusOr<DifferingStep> step = FirstDifferingStep(trials_->device(), index_,
-                                                              {.sizes = trial.sizes,
-                                                               .set = trial.set,
-                                                               .poison = failure.poison,
-                                                               .contents = contents,
-                                                               .equal = equal},
-                                                              statics_);
+                                                                {.sizes = trial.sizes,
+                                                                 .set = trial.set,
+                                                                 .poison = failure.poison,
+                                                                 .contents = contents,
+                                                                 .equal = equal},
+                                                                statics_);
   return step.ok() ? step->text : fmt::format("unknown: {}", MessageOf(step.status()));
 }
 

@@ -170,8 +170,8 @@ void PackageRunJob::Compare(const RunOutcome& outcome, const char* way, int64_t 
 // Also after a fault, which is what people want a case of.
 absl::Status PackageRunJob::SaveCase() const {
   if (options_.case_path.empty()) return absl::OkStatus();
-  const std::string& why = report_.mismatches.empty() ? "coppice package run"
-                                                      : report_.mismatches.front();
+  const std::string& why =
+      report_.mismatches.empty() ? "coppice package run" : report_.mismatches.front();
   return runner_->session().recorder().Save(options_.case_path, why, {});
 }
 

@@ -106,9 +106,8 @@ void AddMemoryCalls(CallList& list) {
   list.Add(&DriverTable::MemHostAlloc, [](Scene& scene) {
     return scene.cu().MemHostAlloc(&scene.made_host, Scene::kBytes, 0);
   });
-  list.Add(&DriverTable::MemFreeHost, [](Scene& scene) {
-    return UsedUp(scene.cu().MemFreeHost(scene.host), scene.host);
-  });
+  list.Add(&DriverTable::MemFreeHost,
+           [](Scene& scene) { return UsedUp(scene.cu().MemFreeHost(scene.host), scene.host); });
   list.Add(&DriverTable::PointerGetAttribute, [](Scene& scene) {
     uint64_t id = 0;
     return scene.cu().PointerGetAttribute(&id, CuPointerAttribute::kBufferId, scene.memory);

@@ -122,7 +122,6 @@
 
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -132,39 +131,9 @@
 
 #include "coppice/base/units.h"
 #include "coppice/runtime/driver.h"
+#include "coppice/runtime/kernel_finding.h"
 
 namespace coppice {
-
-// What one thread of a compiled kernel did wrong.
-struct KernelFinding {
-  enum class Kind : uint8_t {
-    kOutOfBounds,
-    kMisaligned,
-    kRace,
-    kUninitialized,
-    kAssert,
-    kTrap,
-    kIllegalInstruction,
-    kDeadlock,
-  };
-  Kind kind = Kind::kTrap;
-  std::string kernel;
-  std::array<unsigned, 3> block = {};
-  std::array<unsigned, 3> thread = {};
-  int line = 0;        // Of the PTX.
-  std::string source;  // "file.py:12", if the PTX says so.
-  std::string message;
-  uint64_t address = 0;  // Of the bytes that are accessed; 0: it is about none.
-  std::string program;   // Whose step launched the kernel (access_bounds.h); empty: unknown.
-  int step = -1;
-  // The buffer among the arguments of the launch in which the address lies, or which is nearest, and
-  // where it lies there; -1: the launch said nothing of its arguments.
-  int argument = -1;
-  std::string buffer;
-  int64_t offset = 0;        // From the first byte of the buffer; negative: before it.
-  int64_t buffer_bytes = 0;  // Bytes of the buffer.
-  std::string text;          // All of it, in one line, as in reports() and fault().
-};
 
 class Emulator {
  public:

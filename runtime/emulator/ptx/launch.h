@@ -91,9 +91,9 @@ struct Finding {
   std::string kernel;
   std::array<unsigned, 3> block = {};
   std::array<unsigned, 3> thread = {};
-  int line = 0;         // Of the PTX.
-  std::string source;   // "file.py:12", if the PTX says so.
-  std::string message;  // What happened: "reads 4 bytes at 0x..., 8 past the end of ..."
+  int line = 0;          // Of the PTX.
+  std::string source;    // "file.py:12", if the PTX says so.
+  std::string message;   // What happened: "reads 4 bytes at 0x..., 8 past the end of ..."
   uint64_t address = 0;  // Of the bytes in device or shared memory; 0: it is about none.
 
   std::string Describe() const;  // All of it, in one line.
