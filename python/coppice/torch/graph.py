@@ -3,7 +3,8 @@ tensors, for a list of results.
 
 On an emulator, tensors are on the CPU. Those that stay at their address are mirrored (session.py),
 others are copied in, and outputs are copied out into tensors of the promised strides. On CUDA,
-everything is read and written in place.
+those that stay are read and written in place (registered.py), and outputs are written into tensors
+that PyTorch allocates.
 """
 
 import itertools
