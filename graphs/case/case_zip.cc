@@ -1,11 +1,10 @@
 // A zip of a manifest, tensors and perhaps a package.
 
-#include "coppice/graphs/case_file.h"
-
 #include <memory>
 #include <utility>
 
 #include "coppice/base/status.h"
+#include "coppice/graphs/case_file.h"
 #include "coppice/runtime/safetensors.h"
 
 #include "base/json_document.h"
