@@ -359,6 +359,18 @@ coppice_status coppice_save_profile(coppice_session* session, const char* path) 
   });
 }
 
+coppice_status coppice_save_case(
+    coppice_session* session, const char* path, const char* why, int32_t lane, int32_t values) {
+  return With(session, [&](Session& on) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const std::string file, coppice::capi::NameIn(path, "path"));
+    coppice::SaveCaseOptions options{.lane = lane};
+    COPPICE_ASSIGN_OR_RETURN(options.values,
+                             coppice::capi::EnumOf<coppice::CaseValues>(values, "values"));
+    const std::shared_lock looking(session->looking);
+    return on.recorder().Save(file, why == nullptr ? "" : why, options);
+  });
+}
+
 coppice_status coppice_load_profile(coppice_session* session,
                                     const char* path,
                                     const coppice_profile_options* options,

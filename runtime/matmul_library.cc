@@ -294,7 +294,8 @@ absl::Status MatmulLibrary::Multiply(const MatrixProduct& given,
                                      CuStream stream) const {
   const MatrixProduct product = ByRows(given);
   const Call call(*entries_, product);
-  if (!call.usable) return absl::InternalError("cublasLtMatmulDescCreate: failed");
+  if (!call.usable)
+    return absl::InternalError("cublasLtMatmulDescCreate refused a product that it knows");
   const auto pointer = [](DeviceAddress address) {
     return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
   };
@@ -311,7 +312,7 @@ absl::Status MatmulLibrary::Multiply(const MatrixProduct& given,
                        pointer(product.y.data), call.result, algorithm.data.data(),
                        pointer(workspace), static_cast<size_t>(algorithm.workspace_bytes), stream);
   if (status == kCublasSuccess) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kInternal, "cublasLtMatmul: status {}", status);
+  return MakeError(absl::StatusCode::kInternal, "cublasLtMatmul failed with status {}", status);
 }
 
 }  // namespace coppice

@@ -26,6 +26,8 @@ static_assert(COPPICE_POISON_OFF == static_cast<int>(Poison::kOff));
 static_assert(COPPICE_POISON_NOISE == static_cast<int>(Poison::kNoise));
 static_assert(COPPICE_METRICS_PROMETHEUS == static_cast<int>(MetricsFormat::kPrometheus));
 static_assert(COPPICE_METRICS_OPENMETRICS == static_cast<int>(MetricsFormat::kOpenMetrics));
+static_assert(COPPICE_CASE_KEEP == static_cast<int>(CaseValues::kKeep));
+static_assert(COPPICE_CASE_SPECIAL == static_cast<int>(CaseValues::kSpecial));
 static_assert(COPPICE_FILL_ZERO == static_cast<int>(FillKind::kZero));
 static_assert(COPPICE_FILL_UNDEFINED == static_cast<int>(FillKind::kUndefined));
 static_assert(COPPICE_CLAIM_EXACT == static_cast<int>(Claim::kExact));

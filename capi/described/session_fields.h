@@ -11,6 +11,7 @@
 #include "coppice/coppice.h"
 #include "coppice/graphs/call.h"
 #include "coppice/graphs/exact_replay.h"
+#include "coppice/graphs/flight_recorder.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/metrics.h"
 #include "coppice/graphs/poison.h"
@@ -44,6 +45,8 @@ template <>
 inline constexpr int kCountOf<SuspendedConstants> = 3;
 template <>
 inline constexpr int kCountOf<MetricsFormat> = 2;
+template <>
+inline constexpr int kCountOf<CaseValues> = 3;
 template <>
 inline constexpr int kCountOf<FillKind> = 5;
 template <>

@@ -11,18 +11,6 @@
 
 namespace coppice {
 
-const char* NameOf(CaseValues values) {
-  switch (values) {
-    case CaseValues::kKeep:
-      return "keep";
-    case CaseValues::kNoise:
-      return "noise";
-    case CaseValues::kSpecial:
-      return "special";
-  }
-  return "?";
-}
-
 namespace internal {
 namespace {
 

@@ -4,6 +4,7 @@
 
 #include "coppice/base/status.h"
 #include "coppice/graphs/exact_replay.h"
+#include "coppice/graphs/flight_recorder.h"
 #include "coppice/graphs/memory_usage.h"
 #include "coppice/graphs/reason.h"
 #include "coppice/graphs/session_options.h"
@@ -125,6 +126,18 @@ const char* NameOf(MemoryKind kind) {
       return "graphs";
     case MemoryKind::kExternal:
       return "external";
+  }
+  return "?";
+}
+
+const char* NameOf(CaseValues values) {
+  switch (values) {
+    case CaseValues::kKeep:
+      return "keep";
+    case CaseValues::kNoise:
+      return "noise";
+    case CaseValues::kSpecial:
+      return "special";
   }
   return "?";
 }

@@ -1347,6 +1347,21 @@ COPPICE_API const char* coppice_metrics_content_type(int32_t format);
 
 /* SessionWarming::SaveProfile. */
 COPPICE_API coppice_status coppice_save_profile(coppice_session* session, const char* path);
+
+/* What becomes of values in a case. */
+enum {
+  COPPICE_CASE_KEEP = 0, /* They stay. */
+  /* Floats become noise of either sign, from 0.5 up to 1; other numbers become noise from their
+   * tensor's least to its largest. */
+  COPPICE_CASE_NOISE = 1,
+  COPPICE_CASE_SPECIAL = 2, /* The same, but zeros, infinities and NaNs stay where they are. */
+};
+/* SessionRecorder::Save: writes the calls that the flight recorder has of a lane to the file
+ * `path`, which `coppice replay` runs. Needs coppice_session_options.recorder_ring_bytes. `why`
+ * says what people want to find; null: nothing. `values` is COPPICE_CASE_.... Works also after a
+ * fault of the device. Other options are as their defaults in C++. */
+COPPICE_API coppice_status coppice_save_case(
+    coppice_session* session, const char* path, const char* why, int32_t lane, int32_t values);
 typedef struct coppice_profile_options {
   uint32_t struct_size;
   int32_t lane;
@@ -1420,7 +1435,7 @@ COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session)
   X(joint_policy_buckets) X(session_metrics_text) X(metrics_content_type)                  \
   X(context_allocate_labelled) X(note_request) X(device_finding_count)                     \
   X(device_findings_since) X(device_reset) X(context_offsets) X(context_break) X(lend)     \
-  X(loan_return) X(loan_release) X(scrub)
+  X(loan_return) X(loan_release) X(scrub) X(save_case)
 /* clang-format on */
 
 typedef struct coppice_api {

@@ -532,7 +532,7 @@ class Loan:
 class Session:
     """Programs that replay the graph of their shape bucket, all in one pool."""
 
-    def __init__(self, device: Device, *, stance: str | None = 'record', lanes: int | None = 1, warmup_runs: int | None = 1, record_in_background: bool | None = False, gate: bool | None = False, graphs_per_program_max: int | None = 1024, rerecords_per_bucket_max: int | None = 128, static_moves_max: int | None = 32, on_limit: str | None = 'eager', on_budget: str | None = 'evict', keep_drawings: bool | None = False, window_bytes: int | None = 0, workspace_bytes: int | None = 0, copy_out_bytes: int | None = 0, budget_bytes: int | None = 0, audit_keys: bool | None = False, check_addresses: bool | None = False, fill_expired: bool | None = False, trace_wait_when_full: bool | None = False, trace_path: str | None = '', trace_events_per_lane: int | None = 65536, log: object | None = None, vote: object | None = None, barrier: object | None = None, variant_timing: str | None = 'on_device', now_ns: object | None = None) -> None:
+    def __init__(self, device: Device, *, stance: str | None = 'record', lanes: int | None = 1, warmup_runs: int | None = 1, record_in_background: bool | None = False, gate: bool | None = False, graphs_per_program_max: int | None = 1024, rerecords_per_bucket_max: int | None = 128, static_moves_max: int | None = 32, on_limit: str | None = 'eager', on_budget: str | None = 'evict', keep_drawings: bool | None = False, window_bytes: int | None = 0, workspace_bytes: int | None = 0, copy_out_bytes: int | None = 0, budget_bytes: int | None = 0, audit_keys: bool | None = False, check_addresses: bool | None = False, fill_expired: bool | None = False, trace_wait_when_full: bool | None = False, trace_path: str | None = '', trace_events_per_lane: int | None = 65536, log: object | None = None, vote: object | None = None, barrier: object | None = None, variant_timing: str | None = 'on_device', now_ns: object | None = None, recorder_ring_bytes: int | None = 0, recorder_calls_max: int | None = 65536, recorder_outputs: bool | None = False, recorder_static_bytes_max: int | None = 0) -> None:
         """
         Makes a session on a device. Options, by name, with what they are without. An option
         that is None, or a number that is 0, is as if it were left out.
@@ -599,6 +599,15 @@ class Session:
             "always" or "never".
         now_ns()
             The clock for recordings: nanoseconds that never go back; None: a steady clock.
+        recorder_ring_bytes=0
+            Host memory that the ring of each lane has; 0: nothing is recorded. 0 to
+            1,099,511,627,776.
+        recorder_calls_max=65536
+            Calls that each ring has at most.
+        recorder_outputs=False
+            Whether outputs are copied to the ring, too, so that a replay can compare them.
+        recorder_static_bytes_max=0
+            Static inputs up to this size are copied to the ring with each call; 0: none is.
         """
 
     def __del__(*args, **kwargs) -> Any: ...
@@ -688,6 +697,14 @@ class Session:
         """
         Records the buckets of a profile, the most useful first. Returns how many were
         recorded, were recorded already, and were left out.
+        """
+
+    def save_case(self, path: str, why: str = '', *, lane: int = 0, values: str = 'keep') -> None:
+        """
+        Writes the calls that the flight recorder has of a lane to a file, which
+        `coppice replay` runs; needs recorder_ring_bytes. Works also after a fault of the
+        device. `values`: "keep", "noise" in their place, or "special": noise, but zeros,
+        infinities and NaNs stay.
         """
 
     def dump(self, lane: int, number: int) -> str:

@@ -72,6 +72,17 @@ void NoteRequest(const Session& session,
   Check(coppice_note_request(call.handle(), &times));
 }
 
+void SaveCase(const Session& session,
+              const std::string& path,
+              const std::string& why,
+              int32_t lane,
+              const std::string& values) {
+  const int32_t number = NumberOf(values, kCaseValues, "values");
+  const SessionCall call(session);
+  Check(Unlocked(
+      [&] { return coppice_save_case(call.handle(), path.c_str(), why.c_str(), lane, number); }));
+}
+
 std::string Dump(const Session& session, int32_t lane, int64_t number) {
   const SessionCall call(session);
   return TextOf([&](char* buffer, size_t bytes, size_t* written) {
@@ -311,6 +322,13 @@ void BindMemory(nb::class_<Session>& session) {
            nb::arg("bindings") = nb::list(), nb::arg("graphs_max") = 0, nb::arg("bytes_max") = 0,
            "Records the buckets of a profile, the most useful first. Returns how many were\n"
            "recorded, were recorded already, and were left out.")
+      .def("save_case", &SaveCase, nb::arg("path"), nb::arg("why") = "", nb::kw_only(),
+           nb::arg("lane") = 0, nb::arg("values") = "keep",
+           "Writes the calls that the flight recorder has of a lane to a file, which\n"
+           "`coppice replay` runs; needs recorder_ring_bytes. Works also after a fault of the\n"
+           "device. `values`: \"keep\", \"noise\" in their place, or \"special\": noise, but "
+           "zeros,\n"
+           "infinities and NaNs stay.")
       .def("dump", &Dump, nb::arg("lane"), nb::arg("number"),
            "A recording that `buckets` lists, in Graphviz's DOT; needs keep_drawings.")
       .def("mark", &CallWithText<&coppice_mark>, nb::arg("name"), "Puts a mark into the trace.")

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Goal: ragged sequences, breaks, loans, scrubs, gates and inclusions are to Python what they are
-to C++. Method: callables that copy on the device, on the emulator, against NumPy.
+"""Goal: ragged sequences, breaks, loans, scrubs, gates, inclusions and cases are to Python what
+they are to C++. Method: callables that copy on the device, on the emulator, against NumPy.
 
     core_facilities_test.py [unittest's options]
 """
 
 import ctypes
 import gc
+import json
+import pathlib
 import sys
+import tempfile
 import unittest
 import weakref
+import zipfile
 
 import numpy as np
 
@@ -51,6 +55,33 @@ class FacilitiesCase(unittest.TestCase):
 
     def plain(self, fn=None, **changes):
         return self.session.register_callable({**SPEC, **changes}, fn or self.identity)
+
+
+class CaseTest(FacilitiesCase):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name) / "x.coppice-case"
+
+    def test_a_case_has_the_calls_that_the_flight_recorder_kept(self):
+        self.session = _core.Session(self.device, recorder_ring_bytes=1 << 20)
+        self.addCleanup(self.session.close)
+        program = self.plain()
+        for count in (3, 5, 4):
+            program.run([self.device.upload(numbers(count))])
+        self.session.save_case(str(self.path), "outputs look odd", values="noise")
+        with zipfile.ZipFile(self.path) as archive:
+            manifest = json.loads(archive.read("manifest.json"))
+        self.assertEqual("outputs look odd", manifest["why"])
+        self.assertEqual(3, len(manifest["calls"]))
+
+    def test_without_a_flight_recorder_there_is_none(self):
+        with self.assertRaisesRegex(coppice.FailedPrecondition, "recorder"):
+            self.session.save_case(str(self.path))
+        with self.assertRaisesRegex(coppice.InvalidArgument, "keep"):
+            self.session.save_case(str(self.path), values="some")
+        self.assertFalse(self.path.exists())
 
 
 class RaggedTest(FacilitiesCase):

@@ -370,6 +370,25 @@ TEST_F(CoppiceTest, AProfileOfOneSessionWarmsAnother) {
   std::filesystem::remove(path);
 }
 
+TEST_F(CoppiceTest, ACaseIsSavedWhereAFlightRecorderIs) {
+  LoadAndRegister(DiamondProgram());
+  RunOn(Ramp(100));
+  const std::string path =
+      (std::filesystem::temp_directory_path() / "coppice_c.coppice-case").string();
+  EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "recorder",
+                 coppice_save_case(session_, path.c_str(), nullptr, 0, COPPICE_CASE_KEEP));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  coppice_session_release(session_);
+  const coppice_session_options options = {.struct_size = sizeof(options),
+                                           .recorder_ring_bytes = 1 << 20};
+  ASSERT_C_OK(coppice_session_create(device_, &options, &session_));
+  ASSERT_C_OK(coppice_register_package(session_, package_, "main", nullptr, &program_));
+  RunOn(Ramp(100));
+  ASSERT_C_OK(coppice_save_case(session_, path.c_str(), "a test", 0, COPPICE_CASE_NOISE));
+  EXPECT_GT(std::filesystem::file_size(path), 1000U);  // coppice replay reads it.
+  std::filesystem::remove(path);
+}
+
 TEST_F(CoppiceTest, StrictSaysWhyItRunsNothing) {
   LoadAndRegister(DiamondProgram());
   ASSERT_C_OK(coppice_set_stance(session_, COPPICE_STANCE_STRICT));

@@ -401,6 +401,10 @@ TEST_F(CSessionTest, OptionsArriveInTheSession) {
   options.check_addresses = 1;
   options.fill_expired = 1;
   options.keep_drawings = 1;
+  options.recorder_ring_bytes = int64_t{3} << 20;
+  options.recorder_calls_max = 77;
+  options.recorder_outputs = 1;
+  options.recorder_static_bytes_max = 9;
   options.barrier = [](void*) -> coppice_status { return COPPICE_OK; };
   Recreate(options);
   ASSERT_C_OK(coppice_flush_trace(session_));
@@ -424,7 +428,11 @@ TEST_F(CSessionTest, OptionsArriveInTheSession) {
                                                  {"audit_keys", true},
                                                  {"check_addresses", true},
                                                  {"fill_expired", true},
-                                                 {"keep_drawings", true}}));
+                                                 {"keep_drawings", true},
+                                                 {"recorder_ring_bytes", 3 << 20},
+                                                 {"recorder_calls_max", 77},
+                                                 {"recorder_outputs", true},
+                                                 {"recorder_static_bytes_max", 9}}));
   std::filesystem::remove(path);
 }
 

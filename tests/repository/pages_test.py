@@ -44,6 +44,9 @@ SHOWN = {
     ("docs/how-to/pytest.md", "pytest --coppice"): "python/tests/pytest_plugin_test.py",
     ("docs/how-to/dashboard.md", "coppice[dashboard]"):
         "installs, and runs for hours: python/tests/dashboard_test.py runs ten models",
+    ("docs/how-to/replay-a-fault.md", "recorder_ring_bytes"):
+        "python/tests/core_facilities_test.py makes such a session",
+    ("docs/how-to/replay-a-fault.md", "--shrink"): "needs a case: tools/replay_test",
     ("docs/how-to/upgrade-pytorch.md", "versions.py"): "installs a PyTorch of gigabytes",
     ("docs/how-to/vllm.md", "CUDAGraphWrapper"): "python/tests/samples_test.py compares it",
     ("docs/how-to/vllm.md", "DecodeCudaGraphRunner."): "python/tests/samples_test.py compares it",

@@ -15,6 +15,7 @@ ENUMS = {
     "Poison": ("graphs/poison.h", "COPPICE_POISON"),
     "SuspendedConstants": ("graphs/session_memory.h", "COPPICE_CONSTANTS"),
     "MetricsFormat": ("graphs/metrics.h", "COPPICE_METRICS"),
+    "CaseValues": ("graphs/flight_recorder.h", "COPPICE_CASE"),
     "FillKind": ("base/fill.h", "COPPICE_FILL"),
     "Claim": ("graphs/program.h", "COPPICE_CLAIM"),
     "SymbolKind": ("graphs/program.h", "COPPICE_SYMBOL"),

@@ -87,6 +87,11 @@ inline const std::vector<const char*> kMetricsFormats = {
     "prometheus",   // COPPICE_METRICS_PROMETHEUS
     "openmetrics",  // COPPICE_METRICS_OPENMETRICS
 };
+inline const std::vector<const char*> kCaseValues = {
+    "keep",     // COPPICE_CASE_KEEP
+    "noise",    // COPPICE_CASE_NOISE
+    "special",  // COPPICE_CASE_SPECIAL
+};
 inline const std::vector<const char*> kFillKinds = {
     "zero",         // COPPICE_FILL_ZERO
     "value",        // COPPICE_FILL_VALUE
