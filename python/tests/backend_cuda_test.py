@@ -24,7 +24,7 @@ try:
     import triton
     from torch._dynamo.device_interface import CudaInterface
     from torch._inductor import compile_fx, select_algorithm
-    from torch._inductor.runtime import hints, triton_heuristics
+    from torch._inductor.runtime import hints, triton_helpers, triton_heuristics
 
     import coppice
     import coppice.torch
@@ -364,10 +364,12 @@ class PretendedTest(unittest.TestCase):
         self.assertEqual([self.real] * 2, [self.seen(), self.elsewhere(self.seen)])
 
     def test_functions_that_remember_nothing_are_left_alone(self):
-        """As a stand-in of a test."""
-        with mock.patch.object(torch.utils._triton, "has_triton", lambda: "a stand-in"), \
-                pretending.pretended_device(80):
-            self.assertEqual("a stand-in", torch.utils._triton.has_triton())
+        """As stand-ins of tests, which may have what clears them."""
+        for cleared in ({}, {"cache_clear": lambda: None}):
+            stand_in = mock.Mock(spec=[*cleared], return_value=7, **cleared)
+            with mock.patch.object(torch.utils._triton, "has_triton", stand_in), \
+                    pretending.pretended_device(80):
+                self.assertEqual(7, torch.utils._triton.has_triton())
 
     def test_nothing_is_left_behind(self):
         def state():
@@ -378,6 +380,8 @@ class PretendedTest(unittest.TestCase):
         before = state()
         with self.assertRaises(ZeroDivisionError), pretending.pretended_device(80):
             self.assertNotEqual(before, state())
+            triton_helpers.set_driver_to_gpu()  # As Inductor does where it loads a kernel.
+            self.assertEqual("there", self.elsewhere(self.seen)["driver"])
             raise ZeroDivisionError
         self.assertEqual(before, state())
 

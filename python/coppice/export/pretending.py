@@ -155,6 +155,9 @@ def replace_by_thread(stack):
 
     stack.enter_context(mock.patch.object(config, "active", property(
         lambda self: pretended.active or active(self))))
+    for name in ("set_active", "reset_active"):  # Inductor does so, wherever it loads a kernel.
+        stack.enter_context(mock.patch.object(config, name, unless_pretended(
+            getattr(config, name))))
     interface = device_interface.CudaInterface
     for owner, names in ((interface, INTERFACE), (interface.Worker, WORKER),
                          (torch.cuda, ("get_device_capability", "get_device_properties"))):
@@ -163,9 +166,17 @@ def replace_by_thread(stack):
                 owner, name, answering(getattr(owner, name), name, owner is not torch.cuda)))
     for real, owner, name in remembered():
         asked = partial(real.__func__.__wrapped__, owner) if hasattr(real, "__func__") else (
-            real.__wrapped__)
+            getattr(real, "__wrapped__", real))
         stack.enter_context(mock.patch.object(owner, name, unremembered(
             real, asked, isinstance(owner, type))))
+
+
+def unless_pretended(real):
+    def call(*arguments):
+        if pretended.active is None:
+            real(*arguments)
+
+    return call
 
 
 def answering(real, name, is_static):
