@@ -4,6 +4,8 @@
 // with sums on the host; on the emulated libcuda.so.1 the library is fake_cublas_lt.cc, which
 // refuses a wrong algorithm and writes to its workspace.
 
+#include "coppice/runtime/matmul_library.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <dlfcn.h>
@@ -12,7 +14,6 @@
 
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/loaded_package.h"
-#include "coppice/runtime/matmul_library.h"
 
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/graphs/variants_fixture.h"

@@ -36,16 +36,18 @@ std::vector<std::string> NamesOf(const nlohmann::json& list) {
   return names;
 }
 
-TEST(BenchDispatchTest, ReplayMakesOneDriverCallOrTwoAndNoAllocation) {
+TEST(BenchDispatchTest, ReplayMakesOneDriverCallPerKindOfWorkAndNoAllocation) {
   const nlohmann::json json =
       JsonOf(RunCoppice({"bench", "dispatch", "--json", "--repetitions", "50"}));
-  EXPECT_THAT(NamesOf(json["cases"]), ElementsAre("all_static", "two_staged", "siblings_1000",
-                                                  "static_200", "two_observed", "traced"));
+  EXPECT_THAT(NamesOf(json["cases"]),
+              ElementsAre("all_static", "two_staged", "siblings_1000", "static_200", "two_observed",
+                          "traced", "static_recorded", "staged_recorded"));
   EXPECT_THAT(NamesOf(json["wide"]["cases"]),
               ElementsAre("staged_1", "staged_200", "rank8_strided"));
   for (const auto& list : {json["cases"], json["wide"]["cases"]}) {
     for (const nlohmann::json& one : list) {
-      EXPECT_EQ(one["driver_calls"], one["staged"] == 0 ? 1 : 2);
+      const int recorded = one["name"] == "staged_recorded" ? 1 : 0;
+      EXPECT_EQ(one["driver_calls"], one["staged"] == 0 ? 1 : 2 + recorded);
       EXPECT_EQ(one["heap_allocs"], 0);
       EXPECT_TRUE(one["overhead_ns_p50"].is_number());
       EXPECT_TRUE(one["instructions"].is_number() || one["instructions"].is_null());

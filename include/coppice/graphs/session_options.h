@@ -59,7 +59,7 @@ const char* NameOf(VariantTiming timing);
 
 // How many graphs there may be.
 struct LimitOptions {
-  int graphs_per_program_max = 1024;   // Graphs of a program on a lane. >= 0.
+  int graphs_per_program_max = 1024;  // Graphs of a program on a lane. >= 0.
   // How often a bucket may be recorded again because a static input moved; one more counts as a
   // graph over the limit. >= 0.
   int rerecords_per_bucket_max = 128;
