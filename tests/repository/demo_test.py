@@ -11,7 +11,7 @@ import sys
 import unittest
 
 BUILD, PROGRAM, PACKAGE = (pathlib.Path(each).resolve() for each in sys.argv[1:4])
-COMPILED_MAX = 45  # Sources, several of them united, and precompiled headers.
+COMPILED_MAX = 46  # Sources, several of them united, and precompiled headers.
 
 
 class DemoTest(unittest.TestCase):
