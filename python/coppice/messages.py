@@ -6,10 +6,10 @@ import re
 # What has members that messages name.
 CLASSES = ("Arena", "CallContext", "Call", "Capture", "Context", "DecayingHistogram",
            "DeviceMemory", "Driver", "Emulator", "Event", "Expression", "Fill", "Generator",
-           "Graph", "GuardProgram", "JointHistogram", "JointPolicy", "KernelLibrary", "Lease",
-           "LoadProfileOptions", "Loan", "MemoryOptions", "OutputMode", "PaddingPolicy", "Pool",
-           "ProgramSpec", "Session", "SessionOptions", "Strictness", "SymbolSpec", "TraceOptions",
-           "WarmOptions")
+           "Graph", "GuardProgram", "HostMemory", "JointHistogram", "JointPolicy",
+           "KernelLibrary", "Lease", "LoadProfileOptions", "Loan", "MemoryOptions", "OutputMode",
+           "PaddingPolicy", "Pool", "ProgramSpec", "Session", "SessionOptions", "SessionRecorder",
+           "Strictness", "SymbolSpec", "TraceOptions", "WarmOptions")
 # Functions that stand in front of a message by themselves.
 ALONE = ("AddChildToCapture", "AddDynamicAxes", "AliasOutput", "Allocate", "AllocateOutput",
          "AllocationIdOf", "Break", "CheckChild", "CostTable", "ExtendToJoins", "Free",
@@ -29,6 +29,8 @@ REMEDIES = {
         "claims={name: \"any\"}), or leave the policy out",
     "claim row independence or masking for all symbols":
         "claim=\"row_independent\" or another word of coppice.claims for all of them",
+    "set SessionOptions::recorder.ring_bytes, or call Start":
+        "make the session with recorder_ring_bytes",
     "set SessionOptions::keep_drawings": "make the session with keep_drawings=True",
     "launch on CallContext::stream()": "launch on coppice.current_stream()",
     "pass what Register returns": "use what registering returns",
