@@ -188,9 +188,11 @@ absl::Status ValidateOptions(const SessionOptions& options) {
   COPPICE_RETURN_IF_ERROR(CheckRange("workspace_bytes", options.memory.workspace_bytes, 0));
   COPPICE_RETURN_IF_ERROR(CheckRange("copy_out_bytes", options.memory.copy_out_bytes, 0));
   COPPICE_RETURN_IF_ERROR(CheckRange("budget_bytes", options.memory.budget_bytes, 0));
-  COPPICE_RETURN_IF_ERROR(CheckRange("ring_bytes", options.recorder.ring_bytes, 0, 1099511627776));
-  COPPICE_RETURN_IF_ERROR(CheckRange("calls_max", options.recorder.calls_max, 1));
-  COPPICE_RETURN_IF_ERROR(CheckRange("static_bytes_max", options.recorder.static_bytes_max, 0));
+  COPPICE_RETURN_IF_ERROR(
+      CheckRange("recorder_ring_bytes", options.recorder.ring_bytes, 0, 1099511627776));
+  COPPICE_RETURN_IF_ERROR(CheckRange("recorder_calls_max", options.recorder.calls_max, 1));
+  COPPICE_RETURN_IF_ERROR(
+      CheckRange("recorder_static_bytes_max", options.recorder.static_bytes_max, 0));
   return absl::OkStatus();
 }
 

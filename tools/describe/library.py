@@ -41,7 +41,8 @@ def ranges(struct, description):
         bounds = ", ".join(str(description.number(field, bound)) if "^" in bound else bound
                            for bound in (field.least, field.most) if bound)
         lines += call("COPPICE_RETURN_IF_ERROR(",
-                      [f'CheckRange("{field.name}", options.{field.path}, {bounds})'])
+                      [f'CheckRange("{families.flat_name(field.path)}", options.{field.path}, '
+                       f'{bounds})'])
     return [*lines, "  return absl::OkStatus();", "}"]
 
 
