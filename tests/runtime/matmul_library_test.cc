@@ -30,7 +30,6 @@ class MatmulLibraryTest : public GpuFixture {
     GpuFixture::SetUp();
     if (IsSkipped()) return;
     library_ = MatmulLibrary::Find(device_.driver());
-    if (GetParam() == DriverKind::kCuda && library_ == nullptr) GTEST_SKIP() << "no cuBLASLt";
   }
 
   // A matrix of rows x columns in each of `batch`, laid out as drawn, with room between them.
@@ -72,11 +71,13 @@ class MatmulLibraryTest : public GpuFixture {
 COPPICE_GPU_SUITE(MatmulLibraryTest);
 
 TEST_P(MatmulLibraryTest, AnEmulatorHasNone) {
-  EXPECT_EQ(library_ == nullptr, GetParam() == DriverKind::kEmulator);
+  if (GetParam() == DriverKind::kEmulator) {
+    EXPECT_EQ(library_, nullptr);
+  }
 }
 
 TEST_P(MatmulLibraryTest, ProductsOfDrawnLayoutsAreThoseOfTheHost) {
-  if (GetParam() == DriverKind::kEmulator) GTEST_SKIP() << "has no library";
+  if (library_ == nullptr) GTEST_SKIP() << "no cuBLASLt";
   for (int drawn = 0; drawn < 200; ++drawn) {
     const auto size = [&] { return static_cast<int64_t>(1 + random_() % 9); };
     const int64_t batch = random_() % 2 == 0 ? 1 : size();
@@ -121,7 +122,7 @@ TEST_P(MatmulLibraryTest, ProductsOfDrawnLayoutsAreThoseOfTheHost) {
 }
 
 TEST_P(MatmulLibraryTest, AsksOnceForEachShape) {
-  if (GetParam() == DriverKind::kEmulator || Asked() < 0) GTEST_SKIP() << "the library is no fake";
+  if (library_ == nullptr || Asked() < 0) GTEST_SKIP() << "the library is no fake";
   const int before = Asked();
   MatrixProduct product{
       .m = 4, .n = 4, .k = 4, .a = {16, {0, 4, 1}}, .b = {16, {0, 4, 1}}, .y = {16, {0, 4, 1}}};
@@ -135,7 +136,7 @@ TEST_P(MatmulLibraryTest, AsksOnceForEachShape) {
 }
 
 TEST_P(MatmulLibraryTest, LayoutsThatItCannotBeToldAreNotTaken) {
-  if (GetParam() == DriverKind::kEmulator) GTEST_SKIP() << "has no library";
+  if (library_ == nullptr) GTEST_SKIP() << "no cuBLASLt";
   const MatrixProduct plain{.batch = 2,
                             .m = 4,
                             .n = 4,
@@ -219,7 +220,7 @@ TEST_P(MatmulLibraryTest, ASessionReplaysTheProduct) {
     };
     EXPECT_EQ(z, times_w(times_w(x)));
   }
-  if (GetParam() == DriverKind::kCuda && before >= 0) {
+  if (library_ != nullptr && before >= 0) {
     EXPECT_EQ(Asked(), before + 2);
   }
 }
