@@ -173,7 +173,7 @@ FlightEntry* BeginFlight(const SessionParts& parts,
   entry->bytes = laid_out.bytes;
   entry->call = lane.order().calls() + 1;
   entry->program = request.call.program;
-  entry->binding = request.call.binding;
+  entry->binding = request.call.binding == nullptr ? 0 : request.call.binding->number;
   entry->kind = flight.outcome.kind;
   entry->reason = flight.outcome.reason;
   entry->poison = request.call.poison;

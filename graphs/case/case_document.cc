@@ -27,7 +27,8 @@ constexpr int64_t kTensorsMax = 1 << 16;  // Inputs or outputs of a program.
 constexpr int64_t kBytesMax = int64_t{1} << 40;
 
 constexpr std::array kPoisons = {"off", "nan", "pattern", "noise"};
-constexpr std::array kContents = {"any", "finite", "fill", "row_independent"};
+constexpr size_t kContentsCount = static_cast<size_t>(PaddingContents::kRowIndependent) + 1;
+constexpr size_t kValuesCount = static_cast<size_t>(CaseValues::kSpecial) + 1;
 
 template <typename Enum, size_t kCount>
 std::array<const char*, kCount> WordsOf() {
@@ -49,7 +50,7 @@ nlohmann::json JsonOf(const std::optional<PaddingClaim>& claim) {
   if (!claim->equal.bits)
     equal = {{"absolute", TextOfNumber(claim->equal.absolute)},
              {"relative", TextOfNumber(claim->equal.relative)}};
-  return {{"padding", kContents[static_cast<size_t>(claim->padding)]}, {"equal", std::move(equal)}};
+  return {{"padding", NameOf(claim->padding)}, {"equal", std::move(equal)}};
 }
 
 nlohmann::json JsonOf(const CaseProgram& program) {
@@ -161,6 +162,7 @@ absl::StatusOr<std::vector<std::string>> ReadTexts(Json list, bool optional) {
 absl::StatusOr<std::optional<PaddingClaim>> ReadCaseClaim(Json value) {
   if (value.is(JsonKind::kNull)) return std::nullopt;
   COPPICE_RETURN_IF_ERROR(CheckFields(value, {"equal", "padding"}));
+  static const auto kContents = WordsOf<PaddingContents, kContentsCount>();
   PaddingClaim claim;
   COPPICE_ASSIGN_OR_RETURN(const int padding, WordOf(value["padding"], kContents));
   claim.padding = static_cast<PaddingContents>(padding);
@@ -334,14 +336,14 @@ absl::Status CheckSchemaOf(Json root) {
 }
 
 absl::Status ReadHead(Json root, Case& read) {
-  static constexpr std::array kValues = {"keep", "noise", "special"};
+  static const auto kValues = WordsOf<CaseValues, kValuesCount>();
   const auto text = [&](const char* field, std::string& to) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(to, TextOf(root[field]));
     return absl::OkStatus();
   };
   COPPICE_RETURN_IF_ERROR(text("why", read.why));
   COPPICE_RETURN_IF_ERROR(text("error", read.error));
-  COPPICE_RETURN_IF_ERROR(text("library", read.library));
+  COPPICE_RETURN_IF_ERROR(text("version", read.version));
   COPPICE_RETURN_IF_ERROR(text("device", read.device));
   COPPICE_RETURN_IF_ERROR(text("driver", read.driver));
   COPPICE_ASSIGN_OR_RETURN(read.driver_version, IntegerOf(root["driver_version"], 0, INT32_MAX));
@@ -370,7 +372,7 @@ std::string ManifestOf(const Case& value) {
                                {"schema_version", {kMajor, kMinor}},
                                {"why", value.why},
                                {"error", value.error},
-                               {"library", value.library},
+                               {"version", value.version},
                                {"device", value.device},
                                {"driver", value.driver},
                                {"driver_version", value.driver_version},
@@ -393,7 +395,7 @@ absl::StatusOr<Case> ParseCaseManifest(std::string_view text, const std::string&
   COPPICE_RETURN_IF_ERROR(CheckFields(
       root,
       {"bindings", "calls", "calls_dropped", "calls_refused", "device", "driver", "driver_version",
-       "error", "lane", "library", "programs", "schema", "schema_version", "values", "why"}));
+       "error", "lane", "programs", "schema", "schema_version", "values", "version", "why"}));
   Case read;
   COPPICE_RETURN_IF_ERROR(ReadHead(root, read));
   COPPICE_RETURN_IF_ERROR(CheckList(root["programs"], 0, kListMax));

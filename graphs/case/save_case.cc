@@ -47,20 +47,6 @@ std::vector<int64_t> SizesOf(const Tensor& tensor) {
   return {tensor.sizes.begin(), tensor.sizes.begin() + tensor.rank};
 }
 
-// What is claimed of a symbol that has no claim of its own.
-std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, const SymbolSpec& symbol) {
-  if (symbol.claim) return symbol.claim;
-  switch (spec.claim) {
-    case Claim::kExact:
-      return std::nullopt;
-    case Claim::kRowIndependent:
-      return PaddingClaim{.padding = PaddingContents::kRowIndependent, .equal = {}};
-    case Claim::kMasked:
-      return PaddingClaim{.padding = PaddingContents::kAny, .equal = {}};
-  }
-  return std::nullopt;
-}
-
 CaseProgram ProgramOf(const Program& program) {
   const ProgramSpec& spec = program.spec;
   CaseProgram made{.name = spec.name, .variant = spec.variant};
@@ -75,7 +61,7 @@ CaseProgram ProgramOf(const Program& program) {
     made.symbols.push_back(
         {.name = spec.symbols[i].name,
          .policy = joint == nullptr ? program.policy(i).name() : joint->policy.name(),
-         .claim = ClaimOf(spec, spec.symbols[i])});
+         .claim = ClaimOf(spec, static_cast<int>(i))});
   }
   for (const ScalarSpec& scalar : spec.scalars)
     made.scalars.push_back(scalar.name);
@@ -100,7 +86,7 @@ class CaseWriter {
 
  private:
   int IndexOf(const Program& program);
-  absl::StatusOr<int> IndexOf(const Program& program, const Binding& binding);
+  absl::StatusOr<int> IndexOf(const Program& program, uint64_t binding);
   absl::StatusOr<CaseStatic> ReadStatic(const Tensor& tensor, const std::string& name);
   void AddInputs(FlightEntry& entry, CaseCall& call);
   void AddCopies(FlightEntry& entry, CaseCall& call);
@@ -112,7 +98,7 @@ class CaseWriter {
   const bool reads_;  // The device may be asked.
   Case made_;
   std::map<const Program*, int> programs_;
-  std::map<const Binding*, int> bindings_;
+  std::map<uint64_t, int> bindings_;  // By the number of a binding.
 };
 
 std::string CaseWriter::Put(std::string name, const std::byte* bytes, const Tensor& tensor) {
@@ -144,17 +130,17 @@ absl::StatusOr<CaseStatic> CaseWriter::ReadStatic(const Tensor& tensor, const st
   return CaseStatic{.tensor = Put(name, host.data(), tensor)};
 }
 
-absl::StatusOr<int> CaseWriter::IndexOf(const Program& program, const Binding& binding) {
-  const auto [found, is_new] = bindings_.emplace(&binding, static_cast<int>(bindings_.size()));
+absl::StatusOr<int> CaseWriter::IndexOf(const Program& program, uint64_t binding) {
+  const auto [found, is_new] = bindings_.emplace(binding, static_cast<int>(bindings_.size()));
   if (!is_new) return found->second;
   CaseBinding made{.program = IndexOf(program)};
   made.statics.resize(program.layout.statics.size());
   // The memory of a binding that was ended may be another's.
-  for (size_t i = 0; binding.version() != nullptr && i < made.statics.size(); ++i) {
+  const std::vector<Tensor> tensors = parts_.catalogue->TensorsOf(binding);
+  for (size_t i = 0; !tensors.empty() && i < made.statics.size(); ++i) {
     COPPICE_ASSIGN_OR_RETURN(
-        made.statics[i],
-        ReadStatic(binding.tensors[i], fmt::format("bindings/{}/{}", made_.bindings.size(),
-                                                   program.static_input(i).name)));
+        made.statics[i], ReadStatic(tensors[i], fmt::format("bindings/{}/{}", made_.bindings.size(),
+                                                            program.static_input(i).name)));
   }
   made_.bindings.push_back(std::move(made));
   return found->second;
@@ -195,7 +181,7 @@ void CaseWriter::AddCopies(FlightEntry& entry, CaseCall& call) {
     if (copy.at >= 0 && call.arrived)
       made.tensor =
           Put(fmt::format("calls/{}/statics/{}", entry.call, program.static_input(i).name),
-              entry.byte(copy.at), entry.binding->tensors[i]);
+              entry.byte(copy.at), PlacedTensor(0, program.static_input(i), entry.real()));
   }
   for (size_t i = 0; i < entry.outputs; ++i) {
     const FlightCopy& copy = entry.output_list()[i];
@@ -220,8 +206,8 @@ absl::Status CaseWriter::Add(FlightEntry& entry) {
                 .ran = entry.ran,
                 .arrived = lane_.recorder()->ring().HasArrived(entry) &&
                            (entry.copies || entry.staging_bytes == 0)};
-  if (entry.binding != nullptr) {
-    COPPICE_ASSIGN_OR_RETURN(call.binding, IndexOf(program, *entry.binding));
+  if (entry.binding != 0) {
+    COPPICE_ASSIGN_OR_RETURN(call.binding, IndexOf(program, entry.binding));
   }
   const auto first = [&](std::span<const int64_t> words) {
     return std::vector<int64_t>(words.begin(), words.begin() + static_cast<ptrdiff_t>(symbols));
@@ -263,7 +249,7 @@ absl::StatusOr<Case> CaseOf(const SessionParts& parts,
   FlightRing& ring = lane.recorder()->ring();
   made.why = why;
   made.error = error.ok() ? std::string() : MessageOf(error);
-  made.library = COPPICE_VERSION;
+  made.version = COPPICE_VERSION;
   made.device = parts.context.DeviceName();
   made.driver = parts.driver.kind() == DriverKind::kEmulator ? "emulator" : "cuda";
   int version = 0;

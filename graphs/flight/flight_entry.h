@@ -4,7 +4,7 @@
 //   statics | bytes of outputs |
 //
 // The header says how many there are of each. Everything is found from the address of the header,
-// so an entry is read without its session's lanes, but for its program and binding.
+// so an entry is read without its session's lanes, but for its program.
 //
 // Units: bytes from the start of the entry. Threads: the lane's lock.
 
@@ -46,7 +46,7 @@ struct FlightEntry {
   int64_t bytes = 0;  // To the next entry.
   uint64_t call = 0;
   const Program* program = nullptr;
-  const Binding* binding = nullptr;
+  uint64_t binding = 0;  // Its number, because it may be gone when the entry is read; 0: none.
   RunKind kind = RunKind::kReplay;
   Reason reason = Reason::kNone;
   Poison poison = Poison::kOff;

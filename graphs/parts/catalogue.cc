@@ -219,7 +219,8 @@ absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
   BindingKey key{&program, AddressesOf(tensors), ids};
   auto found = bindings_.find(key);
   if (found == bindings_.end()) {
-    auto made = std::make_unique<Binding>(program, std::move(tensors), std::move(ids));
+    auto made =
+        std::make_unique<Binding>(program, ++bindings_made_, std::move(tensors), std::move(ids));
     found = bindings_.emplace(std::move(key), std::move(made)).first;
   }
   if (found->second->version() == nullptr) {
@@ -227,6 +228,13 @@ absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
     SetVersion(*found->second, std::move(version));
   }
   return found->second.get();
+}
+
+std::vector<Tensor> Catalogue::TensorsOf(uint64_t binding) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [key, each] : bindings_)
+    if (each->number == binding && each->version() != nullptr) return each->tensors;
+  return {};
 }
 
 void Catalogue::TellStatics(const Binding& binding, bool bound) {

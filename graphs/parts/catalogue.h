@@ -75,6 +75,11 @@ class Catalogue {
   // Ends a binding. Requires: one of this catalogue, that is not gone.
   void Unbind(const Binding& binding);
 
+  // The tensors of the binding of this number; none if it has ended. What they show stays there
+  // while the caller holds the lock of a lane, for which Session::Unbind waits. O(bindings),
+  // allocates.
+  std::vector<Tensor> TensorsOf(uint64_t binding) const;
+
   // Retired versions, each with its program. One that was taken is nobody's any more; those that
   // still have nodes are to be given back.
   struct Retired {
@@ -153,6 +158,7 @@ class Catalogue {
   std::vector<Entry> entries_;
   CoveredBytes statics_;  // By tensors of all bindings; only with a trace.
   BindingMap bindings_;
+  uint64_t bindings_made_ = 0;
   std::map<VersionKey, Version> versions_;
   std::deque<std::pair<BindingMap::iterator, uint64_t>> ended_;  // With the number of the end.
   uint64_t ends_ = 0;

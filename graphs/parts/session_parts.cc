@@ -6,7 +6,6 @@
 
 #include "coppice/base/status.h"
 
-#include "graphs/parts/check_range.h"
 #include "graphs/trace/own_threads.h"
 
 namespace coppice::internal {
@@ -76,37 +75,29 @@ void SessionParts::FindWhetherReplaysAreAtOnce() {
 }
 
 absl::Status SessionParts::StartRecorders(const RecorderOptions& recorder_options) {
-  constexpr int64_t kRingBytesMax = int64_t{1} << 40;
-  if (recorder_options.ring_bytes < 1)
-    return InvalidArgument("SessionRecorder::Start: ring_bytes is {}; give 1 to 2^40",
-                           recorder_options.ring_bytes);
-  COPPICE_RETURN_IF_ERROR(
-      CheckRange("recorder.ring_bytes", recorder_options.ring_bytes, 0, kRingBytesMax));
-  COPPICE_RETURN_IF_ERROR(CheckRange("recorder.calls_max", recorder_options.calls_max, 1));
-  COPPICE_RETURN_IF_ERROR(
-      CheckRange("recorder.static_bytes_max", recorder_options.static_bytes_max, 0));
-  StopRecorders();
-  const auto locks = LockIdleLanes();
+  if (recorder_options.ring_bytes == 0)
+    return InvalidArgument("SessionRecorder::Start: ring_bytes is 0; give 1 to 2^40");
+  COPPICE_RETURN_IF_ERROR(ValidateOptions({.recorder = recorder_options}));
   std::vector<std::unique_ptr<LaneRecorder>> made;
   for (size_t i = 0; i < lanes.size(); ++i) {
     COPPICE_ASSIGN_OR_RETURN(made.emplace_back(), LaneRecorder::Create(driver, recorder_options));
   }
-  for (size_t i = 0; i < lanes.size(); ++i)
-    lanes[i]->SetRecorder(std::move(made[i]));
-  records = true;
-  FindWhetherReplaysAreAtOnce();
+  SetRecorders(std::move(made));
   return absl::OkStatus();
 }
 
 void SessionParts::StopRecorders() {
+  SetRecorders(std::vector<std::unique_ptr<LaneRecorder>>(lanes.size()));
+}
+
+void SessionParts::SetRecorders(std::vector<std::unique_ptr<LaneRecorder>> recorders) {
   const auto locks = LockIdleLanes();
-  records = false;
+  records = recorders.front() != nullptr;
   FindWhetherReplaysAreAtOnce();
-  for (const std::unique_ptr<Lane>& lane : lanes) {
-    if (lane->recorder() == nullptr) continue;
-    // Copies may be on their way to the ring.
-    lane->order().WaitAtEnd();
-    lane->SetRecorder(nullptr);
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    // Copies may be on their way to the ring that goes.
+    if (lanes[i]->recorder() != nullptr) lanes[i]->order().WaitAtEnd();
+    lanes[i]->SetRecorder(std::move(recorders[i]));
   }
 }
 

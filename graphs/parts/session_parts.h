@@ -69,6 +69,7 @@ struct SessionParts {
   // Gives every lane a flight recorder, or takes them away. Errors: as SessionRecorder::Start.
   absl::Status StartRecorders(const RecorderOptions& recorder_options);
   void StopRecorders();
+  void SetRecorders(std::vector<std::unique_ptr<LaneRecorder>> recorders);  // One per lane.
 
   // Locks all lanes when no recording is under way in the background.
   std::vector<std::unique_lock<LaneMutex>> LockIdleLanes() const;

@@ -240,10 +240,14 @@ absl::Status Unregistered(const char* where, const Program& program);
 // One set of static inputs and outputs. Bindings with equal addresses are one object.
 class Binding {
  public:
-  Binding(const Program& of, std::vector<Tensor> bound, std::vector<uint64_t> ids)
-      : program(&of), tensors(std::move(bound)), allocations(std::move(ids)) {}
+  Binding(const Program& of,
+          uint64_t its_number,
+          std::vector<Tensor> bound,
+          std::vector<uint64_t> ids)
+      : program(&of), number(its_number), tensors(std::move(bound)), allocations(std::move(ids)) {}
 
   const Program* const program;
+  const uint64_t number;                    // From 1; no other binding of the session ever has it.
   const std::vector<Tensor> tensors;        // In spec order: static inputs, then static outputs.
   const std::vector<uint64_t> allocations;  // Driver's ids; only if addresses are checked.
 

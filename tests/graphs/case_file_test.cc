@@ -38,7 +38,7 @@ CaseTensor Floats(std::vector<int64_t> dims, size_t count) {
 Case Everything() {
   Case value{.why = "outputs differ \"now and then\"",
              .error = "cuStreamSynchronize: 700",
-             .library = "0.1.0",
+             .version = "0.1.0",
              .device = "a device",
              .driver = "cuda",
              .driver_version = 12'040,

@@ -143,6 +143,26 @@ TEST_F(FlightRecorderTest, ReadsOtherStaticInputsWhenItSaves) {
   EXPECT_THAT(saved.bindings[0].statics[1].tensor, IsEmpty());
 }
 
+TEST_F(FlightRecorderTest, SavesCallsWhoseBindingIsGone) {
+  Affine affine = MakeAffine(Recording());
+  CallTimes(2, affine, 5);
+  constexpr int64_t kBindings = 1100;  // After 1,024 ends one that stayed ended is gone.
+  constexpr int64_t kAlignment = 16;
+  const DeviceMemory counters = *DeviceMemory::Create(device_.driver(), kBindings * kAlignment);
+  ASSERT_OK(affine.session->Unbind(*affine.binding));
+  const Binding* other = nullptr;
+  for (DeviceAddress i = 0; i < kBindings; ++i) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        other,
+        affine.session->Bind(*affine.program, AffineStatics(counters.address() + i * kAlignment)));
+    ASSERT_OK(affine.session->Unbind(*other));
+  }
+  const Case saved = SavedBy(*affine.session);
+  ASSERT_THAT(saved.calls, SizeIs(2));
+  ASSERT_THAT(saved.bindings, SizeIs(1));
+  EXPECT_THAT(saved.bindings[0].statics[1].tensor, IsEmpty());
+}
+
 TEST_F(FlightRecorderTest, BeginsAndEndsOnARunningSession) {
   const Affine affine = MakeAffine();
   EXPECT_FALSE(affine.session->recorder().running());
@@ -171,7 +191,11 @@ TEST_F(FlightRecorderTest, RefusesWrongOptions) {
                                          RecorderOptions{.ring_bytes = 64, .calls_max = 0},
                                          RecorderOptions{.ring_bytes = 64, .static_bytes_max = -1}})
     EXPECT_EQ(recorder.Start(options).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(recorder.running());
   ASSERT_OK(recorder.Start({.ring_bytes = 1 << 16}));
+  CallTimes(1, affine, 5);
+  EXPECT_FALSE(recorder.Start({.ring_bytes = -1}).ok());
+  EXPECT_THAT(SavedBy(*affine.session).calls, SizeIs(1)) << "it goes on as before";
   for (const SaveCaseOptions& options :
        {SaveCaseOptions{.lane = 1}, SaveCaseOptions{.lane = -1},
         SaveCaseOptions{.package_bytes_max = -1}, SaveCaseOptions{.static_bytes_max = -1}})

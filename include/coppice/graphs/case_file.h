@@ -119,8 +119,8 @@ struct CaseCall {
 
 struct Case {
   std::string why;
-  std::string error;  // The sticky error of the device; empty: none.
-  std::string library;
+  std::string error;    // The sticky error of the device; empty: none.
+  std::string version;  // Of coppice.
   std::string device;
   std::string driver;  // "cuda" or "emulator".
   int64_t driver_version = 0;

@@ -70,7 +70,8 @@ struct SaveCaseOptions {
 class SessionRecorder {
  public:
   // Begins to record with empty rings, also if it records already. Waits for the lanes' work and
-  // for recordings in the background. Errors: kInvalidArgument an option is out of range, or
+  // for recordings in the background. After an error it goes on as before. Errors:
+  // kInvalidArgument an option is out of range, or
   // ring_bytes is 0; kResourceExhausted the host has no such memory; otherwise the driver's.
   absl::Status Start(const RecorderOptions& options);
   // Ends that and gives the memory back. Waits for the lanes' work.
