@@ -363,7 +363,8 @@ absl::Status PackageSource::Walk::Multiply(std::span<const Tensor> inputs,
                                            std::vector<Touch>& touched) {
   COPPICE_ASSIGN_OR_RETURN(const MatrixProduct product,
                            StepKernels::ProductOf(inputs, outputs, options));
-  const MatmulLibrary::Algorithm* const algorithm = source_.kernels_.Choose(product);
+  const MatmulLibrary::Algorithm* const algorithm =
+      source_.kernels_.Choose(context_.driver(), product);
   const int64_t bytes = algorithm == nullptr ? 0 : algorithm->workspace_bytes;
   DeviceAddress workspace = 0;
   if (bytes > 0) {

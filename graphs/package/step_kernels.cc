@@ -97,7 +97,6 @@ absl::StatusOr<StepKernels> StepKernels::Load(const Driver& driver) {
   COPPICE_ASSIGN_OR_RETURN(kernels.gemm_, kernels.library_.Get("Gemm"));
   COPPICE_ASSIGN_OR_RETURN(kernels.fill_, kernels.library_.Get("FillElements"));
   COPPICE_ASSIGN_OR_RETURN(kernels.copy_, kernels.library_.Get("CopyBytes"));
-  kernels.matmul_ = MatmulLibrary::Find(driver);
   return kernels;
 }
 
@@ -172,13 +171,19 @@ absl::StatusOr<MatrixProduct> StepKernels::ProductOf(std::span<const Tensor> inp
                          y_sizes[0], y_sizes[1], y_sizes[2]);
 }
 
+const MatmulLibrary::Algorithm* StepKernels::Choose(const Driver& driver,
+                                                    const MatrixProduct& product) const {
+  std::call_once(matmul_->looked, [&] { matmul_->library = MatmulLibrary::Find(driver); });
+  return matmul_->library == nullptr ? nullptr : matmul_->library->Choose(product);
+}
+
 absl::Status StepKernels::Multiply(const Driver& driver,
                                    const MatrixProduct& product,
                                    const MatmulLibrary::Algorithm* algorithm,
                                    DeviceAddress workspace,
                                    CuStream stream) const {
   if (algorithm != nullptr && MatmulLibrary::TakesAddresses(product))
-    return matmul_->Multiply(product, *algorithm, workspace, stream);
+    return matmul_->library->Multiply(product, *algorithm, workspace, stream);
   const MatrixProduct::Operand none;
   const MatrixProduct::Operand& c = product.c ? *product.c : none;
   GemmParams params{.a = PointerTo(product.a.data),

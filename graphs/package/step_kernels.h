@@ -44,10 +44,9 @@ class StepKernels {
   static absl::StatusOr<MatrixProduct> ProductOf(std::span<const Tensor> inputs,
                                                  std::span<const Tensor> outputs,
                                                  const FunctionOptions& options);
-  // How cuBLASLt computes it; null: it does not, or is not there.
-  const MatmulLibrary::Algorithm* Choose(const MatrixProduct& product) const {
-    return matmul_ == nullptr ? nullptr : matmul_->Choose(product);
-  }
+  // How cuBLASLt computes it; null: it does not, or is not there. The first call looks for it, so
+  // that programs without products do not load it.
+  const MatmulLibrary::Algorithm* Choose(const Driver& driver, const MatrixProduct& product) const;
   // Queues the product: by cuBLASLt with the algorithm that was chosen, or by our kernel, which is
   // right for any strides and fast for none.
   absl::Status Multiply(const Driver& driver,
@@ -64,7 +63,11 @@ class StepKernels {
   Kernel gemm_;
   Kernel fill_;
   Kernel copy_;
-  std::unique_ptr<MatmulLibrary> matmul_;  // Null: none is there.
+  struct Matmul {
+    std::once_flag looked;
+    std::unique_ptr<MatmulLibrary> library;  // Null: none is there.
+  };
+  std::unique_ptr<Matmul> matmul_ = std::make_unique<Matmul>();
 };
 
 // Those of a session, whose programs share them. Threads: any.
