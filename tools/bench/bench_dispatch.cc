@@ -7,20 +7,16 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 
-#include "coppice/base/check.h"
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
 #include "coppice/graphs/session.h"
@@ -31,6 +27,7 @@
 #include "tools/bench/instant_driver.h"
 #include "tools/bench/instruction_counter.h"
 #include "tools/support/console.h"
+#include "tools/support/scratch_folder.h"
 #include "tools/support/statistics.h"
 #include "tools/support/text_table.h"
 
@@ -80,24 +77,6 @@ constexpr std::array<DispatchCase, 3> kWideCases = {
       .siblings = 1,
       .rank = kRankMax,
       .turned = true}}};
-
-// A file that goes with this object.
-class TemporaryFile {
- public:
-  TemporaryFile() : path_((std::filesystem::temp_directory_path() / "coppice_XXXXXX").string()) {
-    const int file = mkstemp(path_.data());
-    COPPICE_CHECK(file >= 0, "no temporary file");
-    close(file);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() { std::filesystem::remove(path_); }
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // A program of one case in a session on one driver, recorded and ready to replay.
 class DispatchJob {
@@ -157,7 +136,7 @@ class DispatchJob {
   const Stream stream_;
   const DispatchCase case_;
   const DeviceMemory memory_;  // The bytes of an input for each of them, and for each sibling.
-  std::optional<TemporaryFile> trace_;
+  std::optional<ScratchFolder> trace_;
   std::unique_ptr<Session> session_;
   std::vector<const Binding*> bindings_;
   size_t sibling_ = 0;
@@ -238,8 +217,9 @@ absl::Status DispatchJob::Prepare() {
   SessionOptions options{.limits = {.rerecords_per_bucket_max = case_.siblings},
                          .recorder = {.ring_bytes = case_.recorded ? kRingBytes : 0}};
   if (case_.traced) {
-    trace_.emplace();
-    options.trace = {.path = trace_->path(), .events_per_lane = int64_t{1} << 20};
+    COPPICE_ASSIGN_OR_RETURN(ScratchFolder folder, ScratchFolder::Create());
+    trace_.emplace(std::move(folder));
+    options.trace = {.path = trace_->path() + "/trace", .events_per_lane = int64_t{1} << 20};
   }
   COPPICE_ASSIGN_OR_RETURN(session_, Session::Create(context_, options));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, MakeSpec());

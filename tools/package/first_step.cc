@@ -17,6 +17,7 @@
 #include "coppice/runtime/package_uses.h"
 
 #include "tools/package/package_rewrite.h"
+#include "tools/support/scratch_folder.h"
 
 namespace coppice {
 namespace {

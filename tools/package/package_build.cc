@@ -24,6 +24,7 @@
 #include "tools/package/package_device.h"
 #include "tools/package/package_rewrite.h"
 #include "tools/ptx/ptx.h"
+#include "tools/support/scratch_folder.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {

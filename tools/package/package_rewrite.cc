@@ -14,6 +14,7 @@
 
 #include "coppice/base/status.h"
 
+#include "tools/support/scratch_folder.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {
@@ -70,20 +71,6 @@ absl::Status WriteBack(const package::Package& package, const nlohmann::json& ma
 }
 
 }  // namespace
-
-absl::StatusOr<ScratchFolder> ScratchFolder::Create() {
-  std::error_code error;
-  std::string path = std::filesystem::temp_directory_path(error) / "coppice.XXXXXX";
-  if (error || mkdtemp(path.data()) == nullptr)
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be made", path));
-  return ScratchFolder(std::move(path));
-}
-
-ScratchFolder::~ScratchFolder() {
-  if (path_.empty()) return;
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
-}
 
 nlohmann::json ManifestOf(const package::Package& package) {
   return nlohmann::json::parse(package.manifest_text(), nullptr, /*allow_exceptions=*/false);

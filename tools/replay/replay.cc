@@ -16,6 +16,7 @@
 #include "tools/package/package_rewrite.h"
 #include "tools/replay/examination.h"
 #include "tools/replay/shrink_case.h"
+#include "tools/support/scratch_folder.h"
 #include "tools/support/text_file.h"
 
 namespace coppice {
