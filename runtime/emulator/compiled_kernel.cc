@@ -47,8 +47,9 @@ KernelFinding::Kind KindOf(ptx::Finding::Kind kind) {
     case ptx::Finding::Kind::kDeadlock:
       return KernelFinding::Kind::kDeadlock;
     case ptx::Finding::Kind::kRace:
-    case ptx::Finding::Kind::kReplicas:
       return KernelFinding::Kind::kRace;
+    case ptx::Finding::Kind::kReplicas:
+      return KernelFinding::Kind::kReplicas;
     case ptx::Finding::Kind::kUninitialized:
       return KernelFinding::Kind::kUninitialized;
     case ptx::Finding::Kind::kTrap:

@@ -59,5 +59,31 @@ TEST_F(KernelFindingTest, OfALaunchWithoutBoundsNamesNoArgumentAndNoStep) {
   EXPECT_EQ(findings[0].step, -1);
 }
 
+TEST_F(KernelFindingTest, CopiesOfOneValueThatAreRoundedDifferentlyAreAKindOfTheirOwn) {
+  // Two warps store numbers that differ in their last bit.
+  constexpr char kKernel[] = R"(
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry Copies() {
+  .reg .pred %p<2>; .reg .b32 %r<4>; .shared .b32 s[1];
+  mov.u32 %r1, %tid.x; mov.u32 %r2, s;
+  setp.lt.u32 %p1, %r1, 32; selp.b32 %r3, 0f3F800001, 0f3F800000, %p1;
+  st.shared.b32 [%r2], %r3;
+  ret;
+}
+)";
+  CuLibrary library = nullptr;
+  ASSERT_EQ(machine_.Load(kKernel, &library), CuResult::kSuccess);
+  CuKernel kernel = nullptr;
+  EXPECT_CU(kSuccess, machine_.cu.LibraryGetKernel(&kernel, library, "Copies"));
+  EXPECT_CU(kSuccess, machine_.cu.LaunchKernel(reinterpret_cast<CuFunction>(kernel), 1, 1, 1, 64, 1,
+                                               1, 0, machine_.stream, nullptr, nullptr));
+  EXPECT_CU(kSuccess, machine_.cu.CtxSynchronize());
+  const std::vector<KernelFinding> findings = machine_.emulator->kernel_findings();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].kind, KernelFinding::Kind::kReplicas);
+}
+
 }  // namespace
 }  // namespace coppice

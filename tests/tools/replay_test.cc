@@ -294,27 +294,13 @@ TEST_F(ReplayTest, NamesKernelAndLineOfPlantedFaultsAndShrinksThem) {
 }
 
 // A row that reads the row behind it: the last live one reads padding.
-constexpr char kNeighbour[] = R"(
-.visible .entry Next(.param .u64 x, .param .u64 y, .param .u32 count)
-{
-  .reg .pred %p<3>;
-  .reg .b32 %r<7>;
-  .reg .f32 %f<4>;
-  .reg .b64 %rd<9>;
-  mov.u32 %r1, %ctaid.x;
-  mov.u32 %r2, %tid.x;
-  mad.lo.u32 %r3, %r1, 128, %r2;
-  ld.param.u32 %r4, [count];
-  setp.ge.u32 %p1, %r3, %r4;
-  @%p1 ret;
-  mul.wide.u32 %rd1, %r3, 4;
-  ld.param.u64 %rd2, [x];
-  ld.param.u64 %rd3, [y];
-  add.u64 %rd4, %rd2, %rd1;
+const std::string kNeighbour =
+    std::string("\n.visible .entry Next(.param .u64 x, .param .u64 y, .param .u32 count)\n") +
+    package::kSmallKernelOpening + R"(  add.u64 %rd4, %rd2, %rd1;
   add.u64 %rd5, %rd3, %rd1;
   ld.global.f32 %f1, [%rd4];
-  add.u32 %r5, %r3, 1;
-  setp.lt.u32 %p2, %r5, %r4;
+  add.u32 %r3, %r3, 1;
+  setp.lt.u32 %p2, %r3, %r4;
   mov.f32 %f2, 0f00000000;
   @%p2 ld.global.f32 %f2, [%rd4+4];
   add.rn.f32 %f3, %f1, %f2;

@@ -93,7 +93,6 @@ class Player {
   std::map<int, const package::Program*> described_;
   std::vector<const Binding*> bindings_;
   std::map<uint64_t, Lease> leases_;  // By the number of a call in the case.
-  size_t reports_ = 0;
 };
 
 absl::Status Player::Open() {
@@ -316,9 +315,18 @@ Hit Player::HitBy(const KernelFinding& finding) const {
 }
 
 void Player::FindTrouble(size_t index) {
-  const std::vector<KernelFinding> findings = device_->chosen().kernel_findings();
-  const std::vector<std::string> reports = device_->chosen().reports();
+  std::vector<KernelFinding> findings = device_->chosen().kernel_findings();
+  std::vector<std::string> reports = device_->chosen().reports();
   const std::string fault = device_->chosen().fault();
+  // Copies of one value that are rounded differently explain no fault, and no wrong result.
+  for (const KernelFinding& finding : findings) {
+    if (finding.kind != KernelFinding::Kind::kReplicas) continue;
+    Note(finding.text);
+    std::erase(reports, finding.text);
+  }
+  std::erase_if(findings, [](const KernelFinding& finding) {
+    return finding.kind == KernelFinding::Kind::kReplicas;
+  });
   if (reports.empty() && fault.empty()) return;
   Trouble& trouble = played_.trouble.emplace();
   trouble.call = index;

@@ -30,6 +30,7 @@ VerdictKind KindOf(const std::optional<KernelFinding>& finding) {
     case KernelFinding::Kind::kMisaligned:
       return VerdictKind::kMisaligned;
     case KernelFinding::Kind::kRace:
+    case KernelFinding::Kind::kReplicas:  // Which the player only notes.
       return VerdictKind::kRace;
     case KernelFinding::Kind::kUninitialized:
       return VerdictKind::kUninitialized;

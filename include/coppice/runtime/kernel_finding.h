@@ -17,6 +17,7 @@ struct KernelFinding {
     kOutOfBounds,
     kMisaligned,
     kRace,
+    kReplicas,  // A race of copies of one value, which differ by how they were rounded.
     kUninitialized,
     kAssert,
     kTrap,
