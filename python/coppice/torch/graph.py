@@ -52,6 +52,8 @@ class LiftedGraph:
         self.poison = options.poison
         self.fallback = fallback  # Runs calls that the program does not take.
         self.inputs, self.constants = lowered.inputs, lowered.constants
+        self.static = [index for index, one in enumerate(self.inputs) if one.static]
+        self.copied = [index for index, one in enumerate(self.inputs) if not one.static]
         self.scalars = list(lowered.scalars.values())
         self.seeded = lowered.seeded()
         self.places = list(lowered.sizes.values())
@@ -106,8 +108,7 @@ class LiftedGraph:
                 for name in names:
                     del buffers[name]["static"]
 
-        self.in_place = InPlace(
-            written, [index for index, one in enumerate(self.inputs) if one.static], with_static)
+        self.in_place = InPlace(written, self.static, with_static)
 
     def called(self, indices):
         """What the caller calls these inputs of the program."""
@@ -365,25 +366,24 @@ class LiftedGraph:
             shape, strides, (offset,) = (values[part] for part in parts)
             targets.append(made(dtype, shape, strides, offset, device))
 
-        def run(registered, binding, static):
+        def run(registered, binding, copied):
             registered.learner.count_call(binding)
             registered.program.run(
-                [one for index, one in enumerate(tensors) if index not in static], scalars,
-                binding=binding, stream=stream, poison=self.poison, output_mode="write_into",
+                [tensors[index] for index in copied], scalars, binding=binding, stream=stream,
+                poison=self.poison, output_mode="write_into",
                 targets=[in_parts(target) for target in targets]).release()
 
         binding = self.in_place.find(self, tensors) if self.in_place else None
         if binding is not None:
             try:
-                run(self.in_place.registered, binding, self.in_place.indices)
+                run(self.in_place.registered, binding, self.in_place.copied)
                 return targets
             except FailedPrecondition:  # A stance wants a graph, which the first program may have.
                 if self.session.stance == "record":
                     raise
-        static = [index for index, one in enumerate(self.inputs) if one.static]
         run(self.registered, self.registered.bound(
-            tuple(tensors[index].data_ptr() for index in static),
-            lambda: [tensors[index] for index in static]), static)
+            tuple(tensors[index].data_ptr() for index in self.static),
+            lambda: [tensors[index] for index in self.static]), self.copied)
         return targets
 
 

@@ -64,6 +64,7 @@ class InPlace:
     def __init__(self, written, statics, package):
         self.written, self.statics, self.package = written, statics, package
         self.stay, self.indices = [], []  # What became static; with what always was.
+        self.copied = []  # All other inputs.
         self.registered, self.moves = None, 0
         self.recent = {}  # Storages by where they lay in the last calls, the oldest first.
         self.storages = {}  # Weak references to the caches that are bound, by the binding's key.
@@ -105,6 +106,7 @@ class InPlace:
                                      {**options, "variant": "in_place"})
         self.registered.learner.outcomes = graph.registered.learner.outcomes
         self.stay, self.indices = stay, sorted({*self.statics, *stay})
+        self.copied = [index for index in graph.copied if index not in stay]
         graph.report.in_place = graph.called(stay)
         self.recent = {
             tuple(before.get(index, tensors[index].data_ptr()) for index in self.indices):
