@@ -113,6 +113,10 @@ class Parser {
   absl::StatusOr<std::vector<Operation>> Run() {
     COPPICE_RETURN_IF_ERROR(ParseFrom(kLevelOr).status());
     if (!token_.empty()) return Unexpected("an operator or the end");
+    if (operations_.size() > Expression::kOperationsMax)
+      return Fail(absl::StatusCode::kOutOfRange,
+                  fmt::format("at most {} names, numbers, operators and calls, not {}",
+                              Expression::kOperationsMax, operations_.size()));
     return std::move(operations_);
   }
 
@@ -405,7 +409,7 @@ absl::StatusOr<Expression> Expression::Parse(const std::string& text,
 
 Computed Expression::Evaluate(std::span<const int64_t> values) const {
   COPPICE_CHECK(values.size() == name_count_, "as many values as names");
-  std::array<Computed, kTextMax> slots;  // NOLINT: filled before it is read.
+  std::array<Computed, kOperationsMax> slots;  // NOLINT: filled before it is read.
   Compute(operations_, 0, values, slots);
   return slots[operations_.size() - 1];
 }

@@ -187,6 +187,17 @@ class ExpressionTest(unittest.TestCase):
             self.assertEqual(value * (value + 1) // 2 + value,
                              expression.evaluate(text, {"a": value}))
 
+    def test_long_expressions_are_taken_up_to_the_limit_of_packages(self):
+        from coppice.export.expressions import text_of
+
+        a, _, _ = self.symbols
+        terms = [sympy.Min(a, i, evaluate=False) for i in range(256)]  # Four operations each.
+        text = text_of(sympy.Add(*terms, evaluate=False))
+        self.assertGreater(len(text), 2048)
+        self.assertEqual(sum(min(99, i) for i in range(256)), expression.evaluate(text, {"a": 99}))
+        with self.assertRaisesRegex(ExportError, "1027 names, numbers, operators and calls"):
+            text_of(sympy.Add(*terms, sympy.Min(a, 256, evaluate=False), evaluate=False))
+
     def test_what_the_language_has_not_is_refused(self):
         from coppice.export.expressions import text_of
 

@@ -199,13 +199,17 @@ TEST(ExpressionTest, NestsAsDeepAsTheLimitAndNoDeeper) {
 
 TEST(ExpressionTest, TakesTextsAsLongAsTheLimitAndNoLonger) {
   std::string text = "1";
-  while (text.size() + 2 <= Expression::kTextMax)
+  for (int operations = 1; operations + 2 <= Expression::kOperationsMax; operations += 2)
     text += "+1";
+  const std::string most = text;
   text.resize(Expression::kTextMax, ' ');
-  EXPECT_EQ(At(text), Value(Expression::kTextMax / 2));
+  EXPECT_EQ(At(text), Value(Expression::kOperationsMax / 2));
+  EXPECT_EQ(At("-(" + most + ")"), Value(-Expression::kOperationsMax / 2));
+  ExpectRefused(most + "+1", static_cast<int>(most.size()) + 3, "at most 1024 names, numbers",
+                absl::StatusCode::kOutOfRange);
   const absl::StatusOr<Expression> longer = Expression::Parse(text + " ", kNames);
   ASSERT_THAT(longer, StatusIs(absl::StatusCode::kOutOfRange));
-  for (const char* part : {"\"1+1+1", "column 1025", "at most 1024 characters"})
+  for (const char* part : {"\"1+1+1", "column 8193", "at most 8192 characters"})
     EXPECT_THAT(MessageOf(longer.status()), HasSubstr(part));
 }
 

@@ -100,8 +100,9 @@ bool IsExpressionName(const std::string& name);
 
 class Expression {
  public:
-  static constexpr int kTextMax = 1024;  // Characters of a text; it never has more operations.
-  static constexpr int kDepthMax = 32;   // Parentheses, calls, `not` and `-` inside each other.
+  static constexpr int kTextMax = 8192;        // Characters of a text.
+  static constexpr int kOperationsMax = 1024;  // Names, numbers, operators and calls in it.
+  static constexpr int kDepthMax = 32;  // Parentheses, calls, `not` and `-` inside each other.
 
   // Parses all of `text`; names[i] is what the text calls values[i]. Errors: kInvalidArgument the
   // text is no expression, or uses a name that `names` lacks or has twice; kOutOfRange it is beyond

@@ -6,15 +6,18 @@ their classes, so that this needs SymPy alone.
 """
 
 import fractions
+import re
 
 import sympy
 
-from coppice.export.manifest import EXPRESSION_CHARACTERS_MAX, ExportError
+from coppice.export.manifest import (EXPRESSION_CHARACTERS_MAX, EXPRESSION_OPERATIONS_MAX,
+                                     ExportError)
 
 # How tight an operator binds.
 OR, AND, NOT, COMPARE, ADD, MULTIPLY, NEGATE, ATOM = range(8)
 RELATIONS = {"Equality": "==", "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=",
              "StrictGreaterThan": ">", "GreaterThan": ">="}
+OPERATION = re.compile(r"\w+|[^\w\s(),]+")
 INT64_MAX = (1 << 63) - 1
 FRACTIONS = ("ToFloat", "IntTrueDiv", "FloatTrueDiv")
 # Of a fraction's numerator and denominator: with sizes below 2^40 a double's 53 suffice.
@@ -30,9 +33,11 @@ def text_of(expression, names=None):
     if expression.is_Integer:
         return int(expression)
     text = Printer(names or {}).print(expression)[0]
-    if len(text) > EXPRESSION_CHARACTERS_MAX:
-        raise ExportError(f"an expression has {len(text)} characters, at most "
-                          f"{EXPRESSION_CHARACTERS_MAX} are allowed: {text[:80]}...")
+    operations = len(OPERATION.findall(text))
+    if len(text) > EXPRESSION_CHARACTERS_MAX or operations > EXPRESSION_OPERATIONS_MAX:
+        raise ExportError(f"an expression has {len(text)} characters and {operations} names, "
+                          f"numbers, operators and calls; at most {EXPRESSION_CHARACTERS_MAX} and "
+                          f"{EXPRESSION_OPERATIONS_MAX} are allowed: {text[:80]}...")
     return text
 
 
