@@ -309,7 +309,7 @@ absl::Status SessionPolicies::SetObserved(const Program& program,
 
 void Session::SetStance(Stance stance) {
   parts_->stance.store(stance);
-  parts_->FindWhetherReplaysAreAtOnce();
+  parts_->FindAtOnce();
 }
 
 Generator& Session::generator() {

@@ -117,11 +117,13 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
   lane.slots().Reserve();
   COPPICE_RETURN_IF_ERROR(lane.order().Enter(call.stream));
   COPPICE_RETURN_IF_ERROR(Stage(parts, request, lane, layout));
-  FlightEntry* const flight =
-      lane.recorder() == nullptr
-          ? nullptr
-          : BeginFlight(parts, request, lane,
-                        {.layout = layout, .extents = extents, .outcome = decision.outcome});
+  FlightEntry* const flight = lane.recorder() == nullptr
+                                  ? nullptr
+                                  : BeginFlight(parts, request, lane,
+                                                {.draft = DraftEntry(*call.program, layout),
+                                                 .layout = layout,
+                                                 .extents = extents,
+                                                 .outcome = decision.outcome});
   if (warming) lane.books().CountStaged(layout);
   EagerOutputs outputs(lane.memory());
   AllocationScript script;

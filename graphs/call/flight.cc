@@ -1,4 +1,5 @@
-// Entries: sizes first, then what is in them, then the copies.
+// Entries: sizes first, then what is in them, then the copies. The hot path of a lane with a flight
+// recorder is here, so that the compiler has both in one function.
 
 #include "graphs/call/flight.h"
 
@@ -8,6 +9,8 @@
 #include "coppice/base/units.h"
 
 #include "graphs/call/holder.h"
+#include "graphs/call/replay.h"
+#include "graphs/call/replay_body.h"
 #include "graphs/flight/lane_recorder.h"
 
 namespace coppice::internal {
@@ -18,64 +21,37 @@ int64_t SpanBytes(const Tensor& tensor) {
 }
 
 int64_t Aligned(int64_t bytes) {
-  return AlignUp(bytes, FlightRing::kAlignment);
+  return AlignUp(bytes, FlightEntry::kAlignment);
 }
-
-// What of an entry is not of one size.
-struct EntryLayout {
-  FlightEntry header;
-  int64_t lists = 0;    // Where header, words and lists end.
-  int64_t statics = 0;  // Where the bytes of statics begin ...
-  int64_t outputs = 0;  // ... and of outputs.
-  int64_t bytes = 0;
-};
 
 bool IsRecorded(const Tensor& tensor, const RecorderOptions& options) {
   return SpanBytes(tensor) <= options.static_bytes_max;
 }
 
-// Places of all that is copied besides the staging window.
-void PlaceCopies(const Request& request, Lane& lane, const Flight& flight, EntryLayout& parts) {
-  const RecorderOptions& options = lane.recorder()->options();
-  const Program& program = *request.call.program;
-  if (options.static_bytes_max > 0) {
-    parts.header.statics = static_cast<uint16_t>(program.layout.statics.size());
-    for (size_t i = 0; i < program.layout.statics.size(); ++i) {
-      const Tensor& bound = request.call.binding->tensors[i];
-      if (IsRecorded(bound, options)) parts.outputs += Aligned(SpanBytes(bound));
-    }
-  }
-  if (!options.outputs) return;
-  parts.header.outputs = static_cast<uint16_t>(program.spec.outputs.size());
-  for (const OutputSpec& output : program.spec.outputs)
-    parts.bytes += Aligned(RoundedBytes(PlacedTensor(0, output, flight.extents)));
-}
+// Where the bytes of copies begin that lie behind the staging window.
+struct CopyPlaces {
+  int64_t statics = 0;
+  int64_t outputs = 0;
+};
 
-// How large the entry is, and where its parts are.
-[[gnu::always_inline]] inline EntryLayout LayOutEntry(const Request& request,
-                                                      Lane& lane,
-                                                      const Flight& flight) {
-  const Program& program = *request.call.program;
-  const InputLayout& layout = flight.layout;
-  EntryLayout parts;
-  FlightEntry& header = parts.header;
-  header.extents = static_cast<uint8_t>(program.layout.extent_count);
-  header.scalars = static_cast<uint8_t>(program.spec.scalars.size());
-  header.draws = program.layout.random_word >= 0;
-  header.sources = static_cast<uint16_t>(layout.sources.size() + layout.in_place);
-  header.donated = static_cast<uint16_t>(request.call.donated.size());
+// Makes room in `entry` for what few calls have: copies of statics and outputs, donated leases.
+CopyPlaces PlaceRest(const Request& request, Lane& lane, const Flight& flight, FlightEntry& entry) {
   const RecorderOptions& options = lane.recorder()->options();
-  if (options.static_bytes_max > 0 || options.outputs) [[unlikely]]
-    PlaceCopies(request, lane, flight, parts);
-  parts.lists = Aligned(static_cast<int64_t>(
-      sizeof(FlightEntry) + 8 * header.WordCount() + header.sources * sizeof(FlightSource) +
-      (size_t{header.statics} + header.outputs) * sizeof(FlightCopy) + size_t{8} * header.donated));
-  header.staging = parts.lists;
-  header.staging_bytes = layout.stages ? layout.bytes : 0;
-  parts.statics = header.staging + header.staging_bytes;
-  parts.outputs += parts.statics;
-  parts.bytes += parts.outputs;
-  return parts;
+  const Program& program = *request.call.program;
+  entry.donated = static_cast<uint16_t>(request.call.donated.size());
+  if (options.static_bytes_max > 0)
+    entry.statics = static_cast<uint16_t>(program.layout.statics.size());
+  if (options.outputs) entry.outputs = static_cast<uint16_t>(program.spec.outputs.size());
+  entry.Place();
+  CopyPlaces places{.statics = entry.bytes};
+  for (size_t i = 0; i < entry.statics; ++i) {
+    const Tensor& bound = request.call.binding->tensors[i];
+    if (IsRecorded(bound, options)) entry.bytes += Aligned(SpanBytes(bound));
+  }
+  places.outputs = entry.bytes;
+  for (size_t i = 0; i < entry.outputs; ++i)
+    entry.bytes += Aligned(RoundedBytes(PlacedTensor(0, program.spec.outputs[i], flight.extents)));
+  return places;
 }
 
 // The inputs that the call reads where an earlier call left them, behind those that are staged.
@@ -148,51 +124,147 @@ void CopyStatics(
   }
 }
 
-// What few calls have.
-[[gnu::noinline]] void NoteRest(const Request& request, Lane& lane, FlightEntry& entry) {
-  if (entry.draws) {
-    const Generator::State& state = lane.taken_numbers().state;
-    const std::span<int64_t> words = entry.words().last(2);
-    words[0] = static_cast<int64_t>(state.seed);
-    words[1] = state.offset;
-  }
-  for (size_t i = 0; i < entry.donated; ++i)
-    entry.donated_list()[i] = request.call.donated[i].call_number();
+void NoteRandom(Lane& lane, FlightEntry& entry) {
+  const Generator::State& state = lane.taken_numbers().state;
+  const std::span<int64_t> words = entry.words().last(2);
+  words[0] = static_cast<int64_t>(state.seed);
+  words[1] = state.offset;
 }
 
-}  // namespace
-
-FlightEntry* BeginFlight(const SessionParts& parts,
-                         const Request& request,
-                         Lane& lane,
-                         const Flight& flight) {
-  const EntryLayout laid_out = LayOutEntry(request, lane, flight);
-  FlightEntry* const entry = lane.recorder()->ring().Append(laid_out.bytes);
-  if (entry == nullptr) return nullptr;
-  *entry = laid_out.header;
-  entry->bytes = laid_out.bytes;
+// Enters what each call has, into an entry like `header`.
+[[gnu::always_inline]] inline FlightEntry* Enter(const SessionParts& parts,
+                                                 const Request& request,
+                                                 Lane& lane,
+                                                 const Flight& flight,
+                                                 const FlightEntry& header) {
+  FlightEntry* const entry = lane.recorder()->ring().Append(header.bytes);
+  if (entry == nullptr) [[unlikely]]
+    return nullptr;
+  *entry = header;
   entry->call = lane.order().calls() + 1;
-  entry->program = request.call.program;
   entry->binding = request.call.binding == nullptr ? 0 : request.call.binding->number;
   entry->kind = flight.outcome.kind;
   entry->reason = flight.outcome.reason;
   entry->poison = request.call.poison;
   entry->mode = request.call.output_mode;
-  int64_t* words = entry->words().data();
-  for (size_t i = 0; i < entry->extents; ++i)
-    *words++ = request.shape.real[i];
-  for (size_t i = 0; i < entry->extents; ++i)
-    *words++ = flight.extents[i];
-  for (size_t i = 0; i < entry->scalars; ++i)
-    *words++ = request.call.scalars[i];
-  if (entry->draws || entry->donated > 0) [[unlikely]]
-    NoteRest(request, lane, *entry);
-  if (entry->sources > 0) NoteSources(request, lane, flight.layout, *entry);
-  if (entry->staging_bytes > 0) CopyStaged(parts, request, lane, *entry);
-  if (entry->statics > 0) [[unlikely]]
-    CopyStatics(parts, request, lane, laid_out.statics, *entry);
+  int64_t* const words = entry->words().data();
+  const size_t extents = header.extents;
+  for (size_t i = 0; i < extents; ++i) {
+    words[i] = request.shape.real[i];
+    words[extents + i] = flight.extents[i];
+  }
+  for (size_t i = 0; i < header.scalars; ++i)
+    words[2 * extents + i] = request.call.scalars[i];
+  if (header.draws) [[unlikely]]
+    NoteRandom(lane, *entry);
+  if (header.sources > 0) NoteSources(request, lane, flight.layout, *entry);
+  if (header.staging_bytes > 0) CopyStaged(parts, request, lane, *entry);
+  return entry;
+}
+
+[[gnu::noinline]] void CopyOutputs(const SessionParts& parts,
+                                   const Request& request,
+                                   Lane& lane,
+                                   std::span<const Tensor> outputs,
+                                   FlightEntry& entry) {
+  int64_t at = entry.output_list()[0].at;
+  for (size_t i = 0; i < entry.outputs; ++i) {
+    FlightCopy& copy = entry.output_list()[i];
+    copy = {.at = at, .bytes = SpanBytes(outputs[i])};
+    // There is room for it as the spec has it.
+    if (Aligned(copy.bytes) > entry.bytes - at ||
+        (copy.bytes > 0 && !Copy(parts, request, outputs[i].data, copy.bytes, entry.byte(at))))
+      copy.at = FlightCopy::kRefused;
+    else
+      at += Aligned(copy.bytes);
+  }
+  entry.marks = Copy(parts, request, lane.recorder()->mark(), sizeof(entry.mark), &entry.mark);
+}
+
+[[gnu::always_inline]] inline void Finish(const SessionParts& parts,
+                                          const Request& request,
+                                          Lane& lane,
+                                          std::span<const Tensor> outputs,
+                                          FlightEntry* entry) {
+  if (entry == nullptr) [[unlikely]]
+    return;
+  entry->ran = true;
+  if (entry->outputs > 0) [[unlikely]]
+    CopyOutputs(parts, request, lane, outputs, *entry);
+}
+
+[[gnu::noinline]] FlightEntry* BeginOther(const SessionParts& parts,
+                                          const Request& request,
+                                          Lane& lane,
+                                          const Node& node,
+                                          const Outcome& outcome) {
+  const ExactSizes* const exact = node.exact();
+  const bool is_exact = exact != nullptr && exact->IsSetTo(request.shape.real);
+  return BeginFlight(parts, request, lane,
+                     {.draft = node.entry_draft(),
+                      .layout = node.layout(),
+                      .extents = is_exact ? request.shape.real : request.shape.padded,
+                      .outcome = outcome});
+}
+
+// What a replay tells the recorder.
+class RecordFlight {
+ public:
+  [[gnu::always_inline]] RecordFlight(const SessionParts& parts,
+                                      const Request& request,
+                                      Lane& lane,
+                                      const Node& node,
+                                      const Outcome& outcome) {
+    const bool usual =
+        !lane.recorder()->copies_more() && request.call.donated.empty() && node.exact() == nullptr;
+    if (usual) [[likely]]
+      entry_ = Enter(parts, request, lane,
+                     {.draft = node.entry_draft(),
+                      .layout = node.layout(),
+                      .extents = request.shape.padded,
+                      .outcome = outcome},
+                     node.entry_draft());
+    else
+      entry_ = BeginOther(parts, request, lane, node, outcome);
+  }
+  [[gnu::always_inline]] void End(const SessionParts& parts,
+                                  const Request& request,
+                                  Lane& lane,
+                                  const Node& node) const {
+    Finish(parts, request, lane, node.outputs().tensors, entry_);
+  }
+
+ private:
+  FlightEntry* entry_ = nullptr;
+};
+
+}  // namespace
+
+FlightEntry DraftEntry(const Program& program, const InputLayout& layout) {
+  FlightEntry draft;
+  draft.program = &program;
+  draft.extents = static_cast<uint8_t>(program.layout.extent_count);
+  draft.scalars = static_cast<uint8_t>(program.spec.scalars.size());
+  draft.draws = program.layout.random_word >= 0;
+  draft.sources = static_cast<uint16_t>(layout.sources.size() + layout.in_place);
+  draft.staging_bytes = layout.stages ? layout.bytes : 0;
+  draft.Place();
+  return draft;
+}
+
+FlightEntry* BeginFlight(const SessionParts& parts,
+                         const Request& request,
+                         Lane& lane,
+                         const Flight& flight) {
+  FlightEntry header = flight.draft;
+  const CopyPlaces places = PlaceRest(request, lane, flight, header);
+  FlightEntry* const entry = Enter(parts, request, lane, flight, header);
+  if (entry == nullptr) return nullptr;
+  CopyStatics(parts, request, lane, places.statics, *entry);
   for (size_t i = 0; i < entry->outputs; ++i)
-    entry->output_list()[i] = {.at = i == 0 ? laid_out.outputs : FlightCopy::kTooLarge};
+    entry->output_list()[i] = {.at = i == 0 ? places.outputs : FlightCopy::kTooLarge};
+  for (size_t i = 0; i < entry->donated; ++i)
+    entry->donated_list()[i] = request.call.donated[i].call_number();
   return entry;
 }
 
@@ -201,21 +273,15 @@ void EndFlight(const SessionParts& parts,
                Lane& lane,
                std::span<const Tensor> outputs,
                FlightEntry* entry) {
-  if (entry == nullptr) return;
-  entry->ran = true;
-  if (entry->outputs == 0) return;
-  int64_t at = entry->output_list()[0].at;
-  for (size_t i = 0; i < entry->outputs; ++i) {
-    FlightCopy& copy = entry->output_list()[i];
-    copy = {.at = at, .bytes = SpanBytes(outputs[i])};
-    // There is room for it as the spec has it.
-    if (Aligned(copy.bytes) > entry->bytes - at ||
-        (copy.bytes > 0 && !Copy(parts, request, outputs[i].data, copy.bytes, entry->byte(at))))
-      copy.at = FlightCopy::kRefused;
-    else
-      at += Aligned(copy.bytes);
-  }
-  entry->marks = Copy(parts, request, lane.recorder()->mark(), sizeof(entry->mark), &entry->mark);
+  Finish(parts, request, lane, outputs, entry);
+}
+
+absl::StatusOr<Lease> ReplayRecorded(const SessionParts& parts,
+                                     const Request& request,
+                                     Lane& lane,
+                                     Node& node,
+                                     const Outcome& outcome) {
+  return ReplayAnd<RecordFlight>(parts, request, lane, node, outcome);
 }
 
 }  // namespace coppice::internal

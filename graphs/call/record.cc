@@ -21,6 +21,7 @@
 #include "graphs/call/deliver.h"
 #include "graphs/call/eager.h"
 #include "graphs/call/exact.h"
+#include "graphs/call/flight.h"
 #include "graphs/call/time_variants.h"
 #include "graphs/node/input_layout.h"
 #include "graphs/record/planned_context.h"
@@ -185,6 +186,7 @@ absl::StatusOr<NodeDraft> DraftNode(const Request& request,
   if (draft.key.surroundings != nullptr) in_place = draft.key.surroundings->in_place;
   draft.layout = LayOutInputs(*call.program, call.binding, request.statics, in_place,
                               request.shape.padded, BasesOf(lane));
+  draft.entry = DraftEntry(*call.program, draft.layout);
   COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, draft.layout.bytes, lane));
   return draft;
 }

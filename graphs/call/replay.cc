@@ -9,7 +9,7 @@ namespace {
 
 struct RecordNothing {
   RecordNothing(const SessionParts&, const Request&, Lane&, const Node&, const Outcome&) {}
-  void End() const {}
+  void End(const SessionParts&, const Request&, Lane&, const Node&) const {}
 };
 
 }  // namespace

@@ -82,11 +82,11 @@ absl::Status Launch(
 
 // `Record` is told of the call when its inputs are staged, and when its work is submitted.
 template <typename Record>
-absl::StatusOr<Lease> ReplayAnd(const SessionParts& parts,
-                                const Request& request,
-                                Lane& lane,
-                                Node& node,
-                                const Outcome& outcome) {
+[[gnu::always_inline]] inline absl::StatusOr<Lease> ReplayAnd(const SessionParts& parts,
+                                                              const Request& request,
+                                                              Lane& lane,
+                                                              Node& node,
+                                                              const Outcome& outcome) {
   const NvtxRange range(replay_name);
   const Call& call = request.call;
   SlotTable& slots = lane.slots();
@@ -116,7 +116,7 @@ absl::StatusOr<Lease> ReplayAnd(const SessionParts& parts,
     COPPICE_RETURN_IF_ERROR(FillFootprint(parts.driver, call.stream, lane, node));
   }
   COPPICE_RETURN_IF_ERROR(Launch(parts, request, lane, node, again));
-  record.End();
+  record.End(parts, request, lane, node);
   lane.books().Count(&SessionStats::inputs_in_place, layout.in_place);
   node.NoteLaunch(lane.order().calls());
   Book(parts, request, lane, outcome);

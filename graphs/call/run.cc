@@ -134,15 +134,14 @@ absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& la
   return absl::InternalError("Session::Run: no such kind of run");
 }
 
-// A call that does not replay at once, or on a lane that has a flight recorder.
+// A call that does not replay at once, or on a lane that has a flight recorder; apart, so that the
+// usual call does not pay for it.
 [[gnu::noinline]] absl::StatusOr<Lease> RunOtherwise(SessionParts& parts,
                                                      Request& request,
                                                      Lane& lane,
                                                      Node* node) {
-  const bool replays = lane.recorder() != nullptr && node != nullptr &&
-                       node->top() <= lane.memory().present_bytes() &&
-                       parts.stance.load(std::memory_order_relaxed) != Stance::kEager;
-  if (replays) {
+  if (parts.at_once.load(std::memory_order_relaxed) == AtOnce::kReplayRecorded && node != nullptr &&
+      node->top() <= lane.memory().present_bytes()) {
     if (request.call.program->place.plain) return ReplayRecorded(parts, request, lane, *node, {});
     if (request.call.program->place.exact) return ReplayNode(parts, request, lane, *node, {});
   }
@@ -153,7 +152,7 @@ absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& la
 inline absl::StatusOr<Lease> RunPlaced(SessionParts& parts, Request& request, Lane& lane) {
   Node* node = FindNode(request, lane);
   if (node != nullptr && node->top() <= lane.memory().present_bytes() &&
-      parts.replays_at_once.load(std::memory_order_relaxed)) [[likely]] {
+      parts.at_once.load(std::memory_order_relaxed) == AtOnce::kReplay) [[likely]] {
     if (request.call.program->place.plain) [[likely]]
       return Replay(parts, request, lane, *node, {});
     if (request.call.program->place.exact) return ReplayNode(parts, request, lane, *node, {});

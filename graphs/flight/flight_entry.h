@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "coppice/base/units.h"
 #include "coppice/graphs/call.h"
 #include "coppice/graphs/reason.h"
 
@@ -43,18 +44,20 @@ struct FlightCopy {
 };
 
 struct FlightEntry {
+  static constexpr int64_t kAlignment = 16;  // Of an entry, and of what lies behind its lists.
+
   int64_t bytes = 0;  // To the next entry.
   uint64_t call = 0;
   const Program* program = nullptr;
   uint64_t binding = 0;  // Its number, because it may be gone when the entry is read; 0: none.
   RunKind kind = RunKind::kReplay;
   Reason reason = Reason::kNone;
+  bool ran = false;     // Its work was submitted, all of it.
+  bool copies = false;  // The copy of the staging window was.
+  bool marks = false;   // The mark behind the copies of outputs was.
+  bool draws = false;   // Two words are its generator's.
   Poison poison = Poison::kOff;
   OutputMode mode = OutputMode::kBorrow;
-  bool ran = false;           // Its work was submitted, all of it.
-  bool copies = false;        // The copy of the staging window was.
-  bool marks = false;         // The mark behind the copies of outputs was.
-  bool draws = false;         // Two words are its generator's.
   uint8_t extents = 0;        // Words: as many real ones, and as many that it ran with.
   uint8_t scalars = 0;        // Words behind them.
   uint16_t sources = 0;       // Of copied inputs, and of staged static ones.
@@ -64,6 +67,16 @@ struct FlightEntry {
   int64_t staging = 0;        // Where the staging window is ...
   int64_t staging_bytes = 0;  // ... and how large.
   uint64_t mark = 0;          // Comes from the device behind the outputs; 0 until then.
+
+  // Sets where the staging window is, and the bytes as if nothing lay behind it. The counts and
+  // staging_bytes are set.
+  void Place() {
+    staging = AlignUp(static_cast<int64_t>(
+                          sizeof(FlightEntry) + 8 * WordCount() + sources * sizeof(FlightSource) +
+                          (size_t{statics} + outputs) * sizeof(FlightCopy) + size_t{8} * donated),
+                      kAlignment);
+    bytes = AlignUp(staging + staging_bytes, kAlignment);
+  }
 
   std::span<const int64_t> words() const {
     return {reinterpret_cast<const int64_t*>(this + 1), WordCount()};

@@ -22,14 +22,12 @@ namespace coppice::internal {
 
 class FlightRing {
  public:
-  // `bytes` are aligned to 16 and outlive the ring. `canary` is drawn for it, so that no bytes of
-  // programs are like it.
+  // `bytes` are aligned as entries are and outlive the ring. `canary` is drawn for it, so that no
+  // bytes of programs are like it.
   FlightRing(std::span<std::byte> bytes, int64_t calls_max, uint64_t canary)
       : bytes_(bytes), calls_max_(calls_max), canary_(canary), free_end_(size()) {}
 
-  static constexpr int64_t kAlignment = 16;
-
-  // Room for an entry of so many bytes, a multiple of kAlignment. Null: the ring is smaller, or
+  // Room for an entry of so many bytes, a multiple of its alignment. Null: the ring is smaller, or
   // copies are on their way to what would have to go. Cost: on average, as much as entries that go.
   FlightEntry* Append(int64_t bytes) {
     if (head_ + bytes > free_end_ || count_ == calls_max_) [[unlikely]]

@@ -34,6 +34,7 @@ LaneRecorder::LaneRecorder(const RecorderOptions& options,
                            HostMemory memory,
                            std::optional<DeviceMemory> mark)
     : options_(options),
+      copies_more_(options.outputs || options.static_bytes_max > 0),
       memory_(std::move(memory)),
       mark_(std::move(mark)),
       ring_(
@@ -44,7 +45,7 @@ absl::StatusOr<std::unique_ptr<LaneRecorder>> LaneRecorder::Create(const Driver&
                                                                    const RecorderOptions& options) {
   COPPICE_ASSIGN_OR_RETURN(
       HostMemory memory,
-      HostMemory::Create(driver, AlignUp(options.ring_bytes, FlightRing::kAlignment)));
+      HostMemory::Create(driver, AlignUp(options.ring_bytes, FlightEntry::kAlignment)));
   std::optional<DeviceMemory> mark;
   if (options.outputs) {
     COPPICE_ASSIGN_OR_RETURN(DeviceMemory made, MakeMark(driver));

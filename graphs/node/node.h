@@ -26,6 +26,7 @@
 #include "coppice/runtime/graph.h"
 
 #include "graphs/capture/audit.h"
+#include "graphs/flight/flight_entry.h"
 #include "graphs/node/allocation_script.h"
 #include "graphs/node/bucket_figures.h"
 #include "graphs/node/budget_charge.h"
@@ -134,6 +135,7 @@ struct NodeDraft {
   Bucket* bucket = nullptr;
   Reason made_for = Reason::kNewBucket;
   InputLayout layout;
+  FlightEntry entry;  // What the flight recorder's entries of its replays have in common.
   bool gated = false;
   NodeInfo info;
 };
@@ -181,6 +183,7 @@ class Node {
   // Sources and words are each call's to fill in.
   InputLayout& layout() { return draft_.layout; }
   const InputLayout& layout() const { return draft_.layout; }
+  const FlightEntry& entry_draft() const { return draft_.entry; }
   Gate* gate() { return gate_.get(); }                          // Null unless it is gated.
   ExactSizes* exact() const { return recording_.exact.get(); }  // Null: it runs at its bucket.
   // Launches at the sizes of their call.

@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<SessionParts>> SessionParts::Create(const Context
         options.memory.copy_out_bytes, lane, parts->tracer.get()));
     COPPICE_RETURN_IF_ERROR(ReserveAtOnce(options.memory, parts->lanes.back()->memory()));
   }
-  parts->FindWhetherReplaysAreAtOnce();
+  parts->FindAtOnce();
   if (options.recorder.ring_bytes > 0)
     COPPICE_RETURN_IF_ERROR(parts->StartRecorders(options.recorder));
   if (options.record_in_background) {
@@ -69,9 +69,10 @@ absl::Status SessionParts::CheckLane(const char* where, int index) const {
   return InvalidArgument("{}: lane {} of {}", where, index, lanes.size());
 }
 
-void SessionParts::FindWhetherReplaysAreAtOnce() {
-  const std::lock_guard lock(replays_mutex);
-  replays_at_once.store(stance.load() != Stance::kEager && !records);
+void SessionParts::FindAtOnce() {
+  const std::lock_guard lock(at_once_mutex);
+  if (stance.load() == Stance::kEager) return at_once.store(AtOnce::kNothing);
+  at_once.store(records ? AtOnce::kReplayRecorded : AtOnce::kReplay);
 }
 
 absl::Status SessionParts::StartRecorders(const RecorderOptions& recorder_options) {
@@ -93,7 +94,7 @@ void SessionParts::StopRecorders() {
 void SessionParts::SetRecorders(std::vector<std::unique_ptr<LaneRecorder>> recorders) {
   const auto locks = LockIdleLanes();
   records = recorders.front() != nullptr;
-  FindWhetherReplaysAreAtOnce();
+  FindAtOnce();
   for (size_t i = 0; i < lanes.size(); ++i) {
     // Copies may be on their way to the ring that goes.
     if (lanes[i]->recorder() != nullptr) lanes[i]->order().WaitAtEnd();

@@ -37,6 +37,13 @@
 
 namespace coppice::internal {
 
+// What a call that finds its node present does without a further look.
+enum class AtOnce : uint8_t {
+  kNothing,  // Under Stance::kEager.
+  kReplay,
+  kReplayRecorded,  // Lanes have flight recorders.
+};
+
 struct SessionParts {
   // Makes what can fail. Errors: as Session::Create.
   static absl::StatusOr<std::unique_ptr<SessionParts>> Create(const Context& context,
@@ -63,8 +70,8 @@ struct SessionParts {
     return clock.Now();
   }
 
-  // Sets replays_at_once. Under the lock of every lane, unless only the stance has changed.
-  void FindWhetherReplaysAreAtOnce();
+  // Sets at_once. Under the lock of every lane, unless only the stance has changed.
+  void FindAtOnce();
 
   // Gives every lane a flight recorder, or takes them away. Errors: as SessionRecorder::Start.
   absl::Status StartRecorders(const RecorderOptions& recorder_options);
@@ -78,12 +85,10 @@ struct SessionParts {
   const Driver& driver;
   const SessionOptions options;
   std::atomic<Stance> stance;
-  // Whether a call that finds its node present may replay without a further look: not under
-  // Stance::kEager, nor while lanes have flight recorders.
-  std::atomic<bool> replays_at_once{true};
+  std::atomic<AtOnce> at_once{AtOnce::kReplay};
   const TraceClock clock;
   const TickRate tick_rate{clock};
-  std::mutex replays_mutex;  // Whoever changes what replays_at_once follows from.
+  std::mutex at_once_mutex;  // Whoever changes what at_once follows from.
   bool records = false;      // Lanes have flight recorders.
   StickyError sticky;
   std::unique_ptr<Tracer> tracer;  // Null without a trace; outlives who tells it.

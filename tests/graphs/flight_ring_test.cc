@@ -30,7 +30,7 @@ struct RingScene {
 
   // An entry of call `number`, with so many bytes of staging window; false: there was no room.
   bool Add(uint64_t number, int64_t window, bool copies = false) {
-    constexpr int64_t kHeader = AlignUp(sizeof(FlightEntry), FlightRing::kAlignment);
+    constexpr int64_t kHeader = AlignUp(sizeof(FlightEntry), FlightEntry::kAlignment);
     FlightEntry* const entry = ring.Append(kHeader + window);
     if (entry == nullptr) return false;
     const int64_t bytes = entry->bytes;
