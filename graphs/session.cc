@@ -77,6 +77,16 @@ absl::StatusOr<const Program*> Session::Register(ProgramSpec spec, Callable call
   return parts_->catalogue->Register(std::move(spec), std::move(callable));
 }
 
+absl::StatusOr<const Program*> Session::Register(ProgramSpec spec,
+                                                 Callable callable,
+                                                 Callable dry_run) {
+  if (!dry_run)
+    return InvalidArgument(
+        "Session::Register: program '{}' has no dry_run; give one, or leave the argument out",
+        spec.name);
+  return parts_->catalogue->Register(std::move(spec), std::move(callable), std::move(dry_run));
+}
+
 absl::StatusOr<const Program*> Session::Register(const package::LoadedPackage& package,
                                                  const std::string& program,
                                                  PackageProgramOptions options) {

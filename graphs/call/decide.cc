@@ -183,8 +183,8 @@ Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) 
         decision.evict = true;
     }
   }
-  const bool known = program.steps != nullptr;
-  if (!known && (bucket == nullptr || bucket->warmups() < rules.options.warmup_runs))
+  if (!program.requests_known &&
+      (bucket == nullptr || bucket->warmups() < rules.options.warmup_runs))
     return {.outcome = {.kind = RunKind::kWarmUp, .reason = reason}};
   return decision;
 }

@@ -82,9 +82,10 @@ absl::Status LearnFromSteps(const SessionParts& parts,
                             Lane& lane,
                             Bucket& bucket) {
   const Program& program = *request.call.program;
-  if (program.steps == nullptr || bucket.warmups() > 0) return absl::OkStatus();
+  if (!program.requests_known || bucket.warmups() > 0) return absl::OkStatus();
   // From here on they stay: a script is right for these alone.
-  if (VariantChoices& variants = program.steps->variants(); !variants.none()) {
+  if (program.steps != nullptr && !program.steps->variants().none()) {
+    VariantChoices& variants = program.steps->variants();
     VariantChoice choice = variants.At(request.shape.padded, request.call.scalars);
     variants.Set(request.shape.padded, request.call.scalars, std::move(choice), {});
   }

@@ -22,11 +22,10 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
     return InvalidArgument("Session::Plan: program '{}' is another session's, or needs {} scalars",
                            program.spec.name, program.spec.scalars.size());
   }
-  if (program.steps == nullptr)
+  if (!program.requests_known)
     return FailedPrecondition(
-        "Session::Plan: program '{}' is a callable, which allocates what its runs show; "
-        "warm its "
-        "buckets and look at nodes()",
+        "Session::Plan: program '{}' is a callable, which allocates what its runs show; register "
+        "it with a dry_run, or warm its buckets and look at nodes()",
         program.spec.name);
   std::vector<CallShape> shapes;
   {

@@ -64,7 +64,7 @@ absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request) 
         "ended",
         name);
   }
-  const bool runs = program.steps == nullptr;
+  const bool runs = !program.requests_known;
   if (runs && program.layout.mutates_statics && (scratch == nullptr || SharesMutated(request))) {
     return FailedPrecondition(
         "Session::Warm: program '{}' mutates static inputs; pass scratch ones in "

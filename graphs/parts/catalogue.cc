@@ -75,10 +75,12 @@ bool IsCopyable(const InputSpec& spec) {
 
 }  // namespace
 
-absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec, Callable callable) {
+absl::StatusOr<const Program*> Catalogue::Register(ProgramSpec spec,
+                                                   Callable callable,
+                                                   Callable dry_run) {
   if (!callable)
     return InvalidArgument("Session::Register: program '{}' has no callable", spec.name);
-  return Add(std::move(spec), std::move(callable), nullptr);
+  return Add(std::move(spec), {.callable = std::move(callable), .dry_run = std::move(dry_run)});
 }
 
 absl::StatusOr<const Program*> Catalogue::RegisterSource(ProgramSpec spec,
@@ -88,15 +90,13 @@ absl::StatusOr<const Program*> Catalogue::RegisterSource(ProgramSpec spec,
     StreamSink sink(context.driver(), context.stream());
     return source->Run(context, sink);
   };
-  return Add(std::move(spec), on_stream, std::move(steps));
+  return Add(std::move(spec), {.callable = on_stream, .steps = std::move(steps)});
 }
 
-absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec,
-                                              Callable callable,
-                                              std::unique_ptr<const StepSource> steps) {
+absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec, Program::Work work) {
   COPPICE_RETURN_IF_ERROR(ValidateSpec(spec));
   COPPICE_ASSIGN_OR_RETURN(GuardProgram guards, CompileGuards(spec));
-  COPPICE_RETURN_IF_ERROR(CheckExact(spec, steps.get()));
+  COPPICE_RETURN_IF_ERROR(CheckExact(spec, work.steps.get()));
   if (spec.generator == nullptr) spec.generator = generator_.get();
   const bool gate = gated(spec.gate);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -120,9 +120,8 @@ absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec,
                              .gated = gate,
                              .plain = sure && at_bucket,
                              .exact = sure && !at_bucket};
-  Entry entry{.program =
-                  std::make_unique<const Program>(std::move(spec), std::move(guards),
-                                                  std::move(callable), std::move(steps), place)};
+  Entry entry{.program = std::make_unique<const Program>(std::move(spec), std::move(guards),
+                                                         std::move(work), place)};
   entry.demoted.resize(entry.program->layout.statics.size());
   entries_.push_back(std::move(entry));
   return entries_.back().program.get();

@@ -52,8 +52,10 @@ class Catalogue {
             Tracer* tracer)
       : driver_(driver), options_(options), windows_(windows), tracer_(tracer) {}
 
-  // As Session's methods of these names.
-  absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable);
+  // As Session's methods of these names; `dry_run` may be null.
+  absl::StatusOr<const Program*> Register(ProgramSpec spec,
+                                          Callable callable,
+                                          Callable dry_run = nullptr);
   // The same of a program whose steps are known.
   absl::StatusOr<const Program*> RegisterSource(ProgramSpec spec,
                                                 std::unique_ptr<const StepSource> steps);
@@ -67,7 +69,10 @@ class Catalogue {
   // unregistered before.
   absl::Status Unregister(const Program& program);
   // Destroys the callable of an unregistered program. Requires: nobody runs it any more.
-  static void DropCallable(const Program& program) { program.state_.callable = nullptr; }
+  static void DropCallable(const Program& program) {
+    program.state_.callable = nullptr;
+    program.state_.dry_run = nullptr;
+  }
   // Makes a program as it was registered, but for its bindings: no static input is demoted, no
   // extent seen. Errors: as Unregister.
   absl::Status Forget(const Program& program);
@@ -123,9 +128,7 @@ class Catalogue {
     int64_t bindings = 0;  // That have it.
   };
 
-  absl::StatusOr<const Program*> Add(ProgramSpec spec,
-                                     Callable callable,
-                                     std::unique_ptr<const StepSource> steps);
+  absl::StatusOr<const Program*> Add(ProgramSpec spec, Program::Work work);
   // The driver's allocation ids of the tensors, if they are checked.
   absl::StatusOr<std::vector<uint64_t>> AllocationIds(const std::vector<Tensor>& tensors) const;
 

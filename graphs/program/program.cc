@@ -130,17 +130,19 @@ ProgramLayout internal::LayOut(const ProgramSpec& spec,
 
 Program::Program(ProgramSpec valid_spec,
                  GuardProgram spec_guards,
-                 Callable callable,
-                 std::unique_ptr<const internal::StepSource> known_steps,
+                 Work work,
                  const Place& its_place)
     : ragged(internal::RaggedTensorsOf(valid_spec)),
       spec(internal::WithoutRagged(std::move(valid_spec))),
       guards(std::move(spec_guards)),
       extents(*CompileExtents(spec)),
-      steps(std::move(known_steps)),
+      steps(std::move(work.steps)),
+      requests_known(steps != nullptr || work.dry_run != nullptr),
       place(its_place),
       layout(internal::LayOut(spec, ragged, extents, guards.guard_count() > 0)),
-      state_{.registered_with = its_place.owner, .callable = std::move(callable)} {
+      state_{.registered_with = its_place.owner,
+             .callable = std::move(work.callable),
+             .dry_run = std::move(work.dry_run)} {
   for (const SymbolSpec& symbol : spec.symbols)
     state_.ladders.push_back(internal::LadderOf(symbol));
   Forget();

@@ -126,19 +126,23 @@ class Program {
     bool exact = false;         // or that and their sizes.
   };
 
-  // Requires: a valid spec, whose guards these are. With `known_steps` the callable hands these to
-  // the context's stream.
-  Program(ProgramSpec valid_spec,
-          GuardProgram spec_guards,
-          Callable callable,
-          std::unique_ptr<const internal::StepSource> known_steps,
-          const Place& place);
+  // What its runs do.
+  struct Work {
+    Callable callable;
+    Callable dry_run = nullptr;  // Makes its requests; null: they are known by running it.
+    // What the callable hands to the context's stream; null: known by running it.
+    std::unique_ptr<const internal::StepSource> steps = nullptr;
+  };
+
+  // Requires: a valid spec, whose guards these are.
+  Program(ProgramSpec valid_spec, GuardProgram spec_guards, Work work, const Place& place);
 
   const internal::RaggedTensors ragged;
   const ProgramSpec spec;  // Without ragged dims: see ragged.h.
   const GuardProgram guards;
   const std::vector<Expression> extents;
   const std::unique_ptr<const internal::StepSource> steps;  // Null: known by running it.
+  const bool requests_known;                                // Without running it.
   const Place place;
   const internal::ProgramLayout layout;
 
@@ -172,6 +176,8 @@ class Program {
 
   // Runs the callable, whose own state is its own business.
   absl::Status Invoke(CallContext& context) const { return state_.callable(context); }
+  // Requires: no steps, and requests_known.
+  absl::Status InvokeDry(CallContext& context) const { return state_.dry_run(context); }
 
   // What a symbol is padded to; see ladder.h for who may read and change it.
   const std::vector<internal::Ladder>& ladders() const { return state_.ladders; }
@@ -222,6 +228,7 @@ class Program {
   struct State {
     std::atomic<const internal::Catalogue*> registered_with;
     Callable callable;  // Null once it is unregistered and nobody runs it.
+    Callable dry_run;   // The same.
     std::vector<internal::Ladder> ladders{};
     std::array<std::atomic<int64_t>, kSymbolsMax> first_extents{};
     static_assert(kReasonCount < 32);

@@ -52,7 +52,10 @@ class ScriptContext final : public RunContext, public StepSink {
     live_.erase(found);
     return absl::OkStatus();
   }
-  absl::Status Break(EagerStep /*step*/) override { return RefuseBreak(spec_); }
+  absl::Status Break(EagerStep /*step*/) override {
+    script_.events.push_back({.kind = ScriptEvent::Kind::kBreak});
+    return absl::OkStatus();
+  }
 
   bool drops() const override { return true; }
   absl::Status Launch(const KernelLaunch&, std::span<const Touch>) override {
@@ -271,7 +274,8 @@ absl::StatusOr<AllocationScript> ScriptAt(const InputLayout& layout,
                        .extents = extents.first(program.layout.extent_count),
                        .scalars = scalars};
   ScriptContext context(driver, memory, run);
-  COPPICE_RETURN_IF_ERROR(program.steps->Run(context, context));
+  COPPICE_RETURN_IF_ERROR(program.steps == nullptr ? program.InvokeDry(context)
+                                                   : program.steps->Run(context, context));
   COPPICE_RETURN_IF_ERROR(context.TakeOutputs().status());
   return context.TakeScript();
 }

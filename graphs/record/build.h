@@ -23,7 +23,7 @@
 namespace coppice::internal {
 
 // The script that a warm-up of `program` at these padded extents would leave. Requires: a program
-// with steps. Errors: kInvalidArgument its arithmetic has no value there.
+// whose requests are known. Errors: kInvalidArgument its arithmetic has no value there.
 absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
                                                LaneMemory& memory,
                                                const Program& program,

@@ -36,7 +36,7 @@ inline ProgramSpec RowsSpec(std::string name = "rows") {
 }
 
 inline Program ProgramOf(const ProgramSpec& spec, int number = 0) {
-  return {spec, *CompileGuards(spec), NoCallable(), nullptr, {.number = number}};
+  return {spec, *CompileGuards(spec), {.callable = NoCallable()}, {.number = number}};
 }
 
 inline BucketKey KeyOf(int64_t extent) {

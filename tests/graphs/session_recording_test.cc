@@ -131,6 +131,61 @@ TEST_F(RecordingTest, DepartureFromTheTraceIsNotCapturable) {
   }
 }
 
+// What AffineCallable requests.
+absl::Status RequestAffine(CallContext& context) {
+  EXPECT_EQ(context.phase(), Phase::kWarmUp);
+  EXPECT_EQ(context.stream(), CuStream{});
+  COPPICE_ASSIGN_OR_RETURN(
+      const DeviceAddress scaled,
+      context.Allocate(context.extent(0) * static_cast<int64_t>(sizeof(float))));
+  COPPICE_RETURN_IF_ERROR(context.AllocateOutput(0).status());
+  return context.Free(scaled);
+}
+
+TEST_F(RecordingTest, ADryRunTakesThePlaceOfTheWarmUp) {
+  ExpectRun(MakeAffine(), 4, RunKind::kWarmUp);  // A capture must not load kernels.
+  Affine affine{.session = MakeSession()};
+  std::vector<Phase> phases;
+  affine.program = *affine.session->Register(AffineSpec(), AffineCallable([&](CallContext& run) {
+                                               phases.push_back(run.phase());
+                                               return absl::OkStatus();
+                                             }),
+                                             RequestAffine);
+  affine.binding = *affine.session->Bind(*affine.program, AffineStatics(counter_.address()));
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  COPPICE_ASSERT_OK_AND_ASSIGN(
+      const std::vector<PlannedBucket> planned,
+      affine.session->warming().Plan(*affine.program, Buckets({4}), {&scalar, 1}));
+  ExpectRun(affine, 4, RunKind::kRecord);
+  ExpectRun(affine, 3, RunKind::kReplay);
+  EXPECT_EQ(phases, std::vector<Phase>{Phase::kRecord});
+  EXPECT_EQ(affine.session->nodes().at(0).plan_height, planned.at(0).plan_height);
+  // Its static input is counted up; a warm-up ahead would need scratch ones.
+  const auto buckets = Buckets({8});
+  EXPECT_OK(
+      affine.session->warming().Warm(*affine.program, affine.binding, buckets, {&scalar, 1}, {}));
+  ExpectRun(affine, 8, RunKind::kReplay);
+  EXPECT_EQ(Executions(), 4);
+}
+
+TEST_F(RecordingTest, ARunUnlikeItsDryRunIsWarmedUp) {
+  Affine affine{.session = MakeSession()};
+  affine.program = *affine.session->Register(
+      AffineSpec(), AffineCallable(),
+      [](CallContext& context) { return context.AllocateOutput(0).status(); });
+  affine.binding = *affine.session->Bind(*affine.program, AffineStatics(counter_.address()));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Lease departed, Call(affine, 4));
+  EXPECT_EQ(departed.kind(), RunKind::kWarmUp);
+  EXPECT_EQ(departed.reason(), Reason::kNotCapturable);
+  EXPECT_EQ(Read(departed), Expected(4));
+}
+
+TEST_F(RecordingTest, ADryRunThatIsNoneIsRefused) {
+  const std::unique_ptr<Session> session = MakeSession();
+  EXPECT_THAT(session->Register(AffineSpec(), AffineCallable(), nullptr),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 // As a library does that tries its algorithms in the first run.
 TEST_F(RecordingTest, TrialsInTheFirstRunCostASecondWarmUp) {
   std::vector<std::string> lines;

@@ -102,6 +102,13 @@ class Session {
   // Adds a program. Errors: kInvalidArgument as ValidateSpec, or if its name and variant are taken.
   absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable);
 
+  // The same of a callable whose requests are known without running it. `dry_run` makes the
+  // requests that `callable` makes, and nothing else. It gets Phase::kWarmUp, no stream, and
+  // addresses that no memory has; the steps of its breaks are dropped. No bucket needs a warm-up,
+  // and SessionWarming::Plan plans the program. A recording whose requests differ from those of
+  // `dry_run` ends as one that differs from its warm-up does, and its bucket is warmed up.
+  absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable, Callable dry_run);
+
   // Adds a program of a package. The package must live until Unregister has returned (which waits
   // for running calls, but not for Plan and SaveProfile), or the session has ended. Register runs
   // nothing, and no bucket needs a warm-up, because the package says what the program does at any

@@ -24,10 +24,11 @@ absl::Status RepeatedSession::Register(int program) {
   const size_t tensors = spec.inputs.size() + spec.outputs.size();
   for (size_t i = 0; i < tensors; ++i)
     registered.addresses.push_back(WeightlessDevice::TakeAddresses(kTensorAddresses));
-  COPPICE_ASSIGN_OR_RETURN(registered.program,
-                           session_->Register(spec, [this, program](CallContext& context) {
-                             return RunScript(program, context);
-                           }));
+  const auto run = [this, program](CallContext& context) { return RunScript(program, context); };
+  const bool at_once = traced_.recorded_at_once[static_cast<size_t>(program)];
+  COPPICE_ASSIGN_OR_RETURN(registered.program, at_once
+                                                   ? session_->Register(spec, run, /*dry_run=*/run)
+                                                   : session_->Register(spec, run));
   COPPICE_ASSIGN_OR_RETURN(registered.binding, Bind(registered, spec));
   return absl::OkStatus();
 }

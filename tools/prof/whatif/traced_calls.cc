@@ -243,10 +243,18 @@ class StepReader {
             "{} calls came with other static inputs, and a trace does not say which");
     NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kGateSaysEager)],
             "{} calls ran without a graph because that was faster");
-    for (const int program : unwarmed_)
+    read_.recorded_at_once.resize(read_.trace.programs.size());
+    for (const int program : unwarmed_) {
+      const bool some = std::ranges::any_of(warmed_, [&](int bucket) {
+        return read_.trace.buckets[static_cast<size_t>(bucket)].program == program;
+      });
+      read_.recorded_at_once[static_cast<size_t>(program)] = !some;
+      if (!some) continue;
       read_.gaps.push_back(
-          fmt::format("program '{}' comes from a package or was warmed before, and warms up here",
+          fmt::format("program '{}' was warmed up in some buckets before the trace began, and in "
+                      "others within it; here it is in all",
                       LabelOfProgram(read_.trace, program)));
+    }
   }
 
   TracedCalls& read_;

@@ -67,7 +67,8 @@ struct TracedCalls {
   PoolTrace trace;
   std::vector<TracedCall> calls;
   std::vector<TracedStep> steps;
-  WhatIfFigures figures;  // What the trace itself says.
+  std::vector<bool> recorded_at_once;  // Of each program: its buckets were, without a warm-up.
+  WhatIfFigures figures;               // What the trace itself says.
   int64_t end_ns = 0;     // Of the last call.
   // Calls that no bucket holds, of programs whose keys have scalars: a trace says of them none.
   int64_t unknown_scalars = 0;
