@@ -76,6 +76,9 @@ absl::Status RepeatedSession::RunScript(int program, CallContext& context) {
       case RunRequestStep::Kind::kFree:
         COPPICE_RETURN_IF_ERROR(context.Free(buffers[buffer]));
         break;
+      case RunRequestStep::Kind::kFreeInput:
+        COPPICE_RETURN_IF_ERROR(context.Free(context.input(step.input).data));
+        break;
       case RunRequestStep::Kind::kNothing:
         COPPICE_RETURN_IF_ERROR(context.Break([](CuStream) { return absl::OkStatus(); }));
         break;

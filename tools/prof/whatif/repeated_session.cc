@@ -172,6 +172,8 @@ absl::Status RepeatedSession::MakeCall(int index) {
             .stream = stream,
             .lane = lane,
             .output_mode = traced.outputs};
+  std::vector<Lease> gifts = TakeGifts(traced);
+  call.donated = gifts;
   if (changes_.copy_outputs) call.output_mode = OutputMode::kCopyOut;
   if (call.output_mode == OutputMode::kWriteInto) call.targets = arguments.targets;
   // A call that finds no room may have been staged before.
@@ -220,15 +222,40 @@ absl::Status RepeatedSession::UseOutputs(const TracedCall& call,
   return absl::OkStatus();
 }
 
+// What a refused call leaves of them is dropped, as it was in the trace.
+std::vector<Lease> RepeatedSession::TakeGifts(const TracedCall& call) {
+  std::vector<Lease> gifts;
+  const auto take = [&gifts](Lease& lease) {
+    if (lease.output_count() > 0) gifts.push_back(std::move(lease));
+  };
+  for (const TracedGift& gift : call.gifts) {
+    std::optional<Held>& held = held_[static_cast<size_t>(gift.call)];
+    if (gift.output >= 0) {
+      if (Lease* const part = PartOf(held, gift.output); part != nullptr) take(*part);
+    } else if (held.has_value()) {
+      take(held->whole);
+      for (Lease& part : held->parts)
+        take(part);
+      held.reset();
+    }
+  }
+  return gifts;
+}
+
 void RepeatedSession::DropPart(int index, int64_t output) {
-  std::optional<Held>& held = held_[static_cast<size_t>(index)];
-  if (!held.has_value()) return;
+  Lease* const part = PartOf(held_[static_cast<size_t>(index)], output);
+  if (part != nullptr) part->Release();
+}
+
+// Splits the lease if it is not split yet. Null: there is no such part.
+Lease* RepeatedSession::PartOf(std::optional<Held>& held, int64_t output) {
+  if (!held.has_value()) return nullptr;
   if (held->parts.empty()) {
     absl::StatusOr<std::vector<Lease>> parts = held->whole.Split();
-    if (!parts.ok()) return;
+    if (!parts.ok()) return nullptr;
     held->parts = *std::move(parts);
   }
-  if (output < std::ssize(held->parts)) held->parts[static_cast<size_t>(output)].Release();
+  return output < std::ssize(held->parts) ? &held->parts[static_cast<size_t>(output)] : nullptr;
 }
 
 void RepeatedSession::Refuse(int index, const absl::Status& why) {

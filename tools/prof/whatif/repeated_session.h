@@ -87,7 +87,9 @@ class RepeatedSession {
   absl::Status Take(const TracedStep& step, size_t place);
   absl::Status MakeCall(int index);
   absl::Status UseOutputs(const TracedCall& call, CuStream stream, CallArguments& arguments);
+  std::vector<Lease> TakeGifts(const TracedCall& call);
   void DropPart(int index, int64_t output);
+  static Lease* PartOf(std::optional<Held>& held, int64_t output);
   absl::StatusOr<PaddingPolicy> ChangedPolicy(int program, int symbol, int policy) const;
   absl::Status Warm(size_t place);
   absl::StatusOr<std::vector<std::optional<PaddingPolicy>>> PoliciesToWarm(int program,

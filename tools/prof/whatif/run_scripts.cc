@@ -24,6 +24,13 @@ std::set<int64_t> PlannedOutputs(const TracedNode& node) {
   return outputs;
 }
 
+// The input of the spec that is Call::inputs[copy].
+std::optional<int> CopiedInput(const ProgramSpec& spec, int copy) {
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (spec.inputs[i].role == InputRole::kCopy && copy-- == 0) return static_cast<int>(i);
+  return std::nullopt;
+}
+
 bool IsRectangle(const ProgramSpec& spec, const OutputSpec& output) {
   if (output.dims.empty() || output.dims[0].kind != Dim::Kind::kRagged) return false;
   const auto ragged = static_cast<size_t>(output.dims[0].index);
@@ -58,6 +65,7 @@ double VolumeOf(std::span<const int64_t> sizes) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunScripts>> RunScripts::Create(const PoolTrace& trace,
+                                                               const FreedInputs& freed,
                                                                int program,
                                                                const ProgramSpec& spec) {
   COPPICE_ASSIGN_OR_RETURN(std::vector<Expression> expressions, CompileExtents(spec));
@@ -67,7 +75,10 @@ absl::StatusOr<std::unique_ptr<RunScripts>> RunScripts::Create(const PoolTrace& 
   for (const bool roots : {true, false}) {
     for (const TracedNode& node : trace.nodes) {
       const TracedBucket& bucket = trace.buckets[static_cast<size_t>(node.bucket)];
-      if (bucket.program == program && node.around.empty() == roots) scripts->AddNode(node, bucket);
+      if (bucket.program != program || node.around.empty() != roots) continue;
+      const auto known = freed.find(&node);
+      scripts->AddNode(node, bucket,
+                       known == freed.end() ? std::span<const FreedInput>() : known->second);
     }
   }
   return scripts;
@@ -99,7 +110,8 @@ void RunScripts::FindInputsOfOutputs(const PoolTrace& trace, int program) {
 
 // Steps of a chain are numbered by its requests, so that each step has one; those of a graph that
 // forks are not, and go in the order of their steps.
-std::vector<RunRequestStep> RunScripts::StepsOf(const TracedNode& node) const {
+std::vector<RunRequestStep> RunScripts::StepsOf(const TracedNode& node,
+                                                std::span<const FreedInput> freed) const {
   struct Timed {
     int64_t at = 0;
     RunRequestStep step;
@@ -134,23 +146,31 @@ std::vector<RunRequestStep> RunScripts::StepsOf(const TracedNode& node) const {
   std::vector<RunRequestStep> steps;
   const auto wait_until = [&](int64_t at) {
     while (chain && std::ssize(steps) < at)
-      steps.push_back({});  // It left no trace: a break, or a copied input that was freed.
+      steps.push_back({});  // It left no trace: a break, or a copied input that was freed in vain.
   };
   for (const Timed& each : timed) {
     wait_until(each.at);
     steps.push_back(each.step);
   }
   wait_until(end - 1 - aliases);
+  for (const FreedInput& input : freed) {
+    const auto at = static_cast<size_t>(input.step);
+    if (at >= steps.size() || steps[at].kind != RunRequestStep::Kind::kNothing) continue;
+    const std::optional<int> of_spec = CopiedInput(spec_, input.copy);
+    if (of_spec) steps[at] = {.kind = RunRequestStep::Kind::kFreeInput, .input = *of_spec};
+  }
   PackRectangles(spec_, steps);
   return steps;
 }
 
-void RunScripts::AddNode(const TracedNode& node, const TracedBucket& bucket) {
+void RunScripts::AddNode(const TracedNode& node,
+                         const TracedBucket& bucket,
+                         std::span<const FreedInput> freed) {
   Sizes sizes = SizesOf(bucket.extents, bucket.scalars);
   std::unique_ptr<RunScript>& script = scripts_[sizes];
   if (script != nullptr) return;
   script = std::make_unique<RunScript>();
-  script->steps = StepsOf(node);
+  script->steps = StepsOf(node, freed);
   for (const Buffer& buffer : node.buffers)
     script->bytes.push_back(buffer.bytes);
   script->kernels = node.graph_nodes;

@@ -29,13 +29,21 @@ namespace coppice {
 
 // One request of a run.
 struct RunRequestStep {
-  enum class Kind : uint8_t { kAllocate, kOutput, kFree, kNothing };
+  enum class Kind : uint8_t { kAllocate, kOutput, kFree, kFreeInput, kNothing };
   Kind kind = Kind::kNothing;
   int buffer = 0;   // Of the script.
   int output = -1;  // Of kOutput.
+  int input = -1;   // Of kFreeInput: of the spec.
 
   friend bool operator==(const RunRequestStep&, const RunRequestStep&) = default;
 };
+
+// A copied input that a run frees, so that a call which gives it away has room.
+struct FreedInput {
+  int copy = 0;      // Of Call::inputs.
+  int64_t step = 0;  // Of the run.
+};
+using FreedInputs = std::map<const TracedNode*, std::vector<FreedInput>>;  // Where known.
 
 struct RunScript {
   std::vector<RunRequestStep> steps;
@@ -59,6 +67,7 @@ class RunScripts {
  public:
   // Of a program of the trace, whose spec outlives this.
   static absl::StatusOr<std::unique_ptr<RunScripts>> Create(const PoolTrace& trace,
+                                                            const FreedInputs& freed,
                                                             int program,
                                                             const ProgramSpec& spec);
 
@@ -95,8 +104,11 @@ class RunScripts {
       : spec_(spec), expressions_(std::move(extents)) {}
 
   void FindInputsOfOutputs(const PoolTrace& trace, int program);
-  void AddNode(const TracedNode& node, const TracedBucket& bucket);
-  std::vector<RunRequestStep> StepsOf(const TracedNode& node) const;
+  void AddNode(const TracedNode& node,
+               const TracedBucket& bucket,
+               std::span<const FreedInput> freed);
+  std::vector<RunRequestStep> StepsOf(const TracedNode& node,
+                                      std::span<const FreedInput> freed) const;
   Sizes SizesOf(std::span<const int64_t> extents, std::span<const int64_t> scalars) const;
   Shape& ShapeFor(const Sizes& sizes);
   void Fit(Shape& shape) const;

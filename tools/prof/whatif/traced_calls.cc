@@ -51,6 +51,7 @@ class StepReader {
   struct LaneState {
     std::vector<TracedUse> uses;
     std::vector<Recorded> recorded;  // Since the last call.
+    std::vector<size_t> dropped;     // The same: steps that drop a lease, or a part of one.
     std::map<int64_t, int> places;   // Of calls, by number.
     int64_t last_number = 0;
     // The lane's last call, which looked for leases of graphs' outputs that were dropped, and its
@@ -72,9 +73,10 @@ class StepReader {
   }
   void Take(const PartEvent& part) {
     const int place = PlaceOf(part.call);
-    if (place >= 0)
-      PushAt(Lane().last_place + 1,
-             {.kind = TracedStep::Kind::kPart, .what = place, .value = part.output});
+    if (place < 0) return;
+    Lane().dropped.push_back(steps_.size());
+    PushAt(Lane().last_place + 1,
+           {.kind = TracedStep::Kind::kPart, .what = place, .value = part.output});
   }
   void Take(const RecordEvent& record) {
     ++read_.figures.recorded;
@@ -137,6 +139,8 @@ class StepReader {
     lane.last_number = event.call;
     lane.last_place = now_;
     NoteRecorded(event, lane);
+    TakeGifts(call, lane);
+    NoteFreed(event, call);
     NoteUnusual(event, call);
     call_places_.push_back(now_);
     read_places_.push_back(now_);
@@ -149,6 +153,44 @@ class StepReader {
     read_.calls.push_back(std::move(call));
     if (event.path != RunKind::kInclude) Push({.kind = TracedStep::Kind::kCall, .what = place});
     Count(event);
+  }
+
+  // Nobody reads what is dropped: leases that went between the lane's last call and this one, which
+  // reads them, went with it.
+  void TakeGifts(TracedCall& call, LaneState& lane) {
+    for (const size_t dropped : lane.dropped) {
+      PlacedStep& drop = steps_[dropped];
+      const bool part = drop.step.kind == TracedStep::Kind::kPart;
+      const auto is_read = [&](const TracedUse& use) {
+        return use.call == drop.step.what && (!part || use.output == drop.step.value);
+      };
+      if (std::ranges::none_of(call.uses, is_read)) continue;
+      drop.cancelled = true;
+      call.gifts.push_back(
+          {.call = drop.step.what, .output = part ? static_cast<int>(drop.step.value) : -1});
+    }
+    lane.dropped.clear();
+  }
+
+  // Which inputs of what was given away a recording frees, and when: where they lie says it.
+  void NoteFreed(const CallEvent& event, const TracedCall& call) {
+    call_nodes_.push_back(event.node);
+    if (event.node < 0 || call.gifts.empty() || event.path != RunKind::kRecord) return;
+    const TracedNode& node = read_.trace.nodes[static_cast<size_t>(event.node)];
+    for (const TracedUse& use : call.uses) {
+      const int made_by = use.call < 0 ? -1 : call_nodes_[static_cast<size_t>(use.call)];
+      if (made_by < 0) continue;
+      const TracedNode& maker = read_.trace.nodes[static_cast<size_t>(made_by)];
+      const auto output = std::ranges::find(maker.outputs, use.output);
+      if (output == maker.outputs.end()) continue;
+      const int64_t at =
+          maker.offsets[static_cast<size_t>(output - maker.outputs.begin())] + use.byte;
+      for (const Buffer& given : node.donated) {
+        const int64_t begin = given.fixed_offset.value_or(0);
+        if (begin <= at && at < begin + given.bytes)
+          read_.freed[&node].push_back({.copy = use.input, .step = given.lifetime.back().upper});
+      }
+    }
   }
 
   // What was recorded since the lane's last call is this call's own, or was warmed ahead.
@@ -176,7 +218,7 @@ class StepReader {
       unwarmed_.insert(event.program);
     if (event.node < 0) return;
     const TracedNode& node = read_.trace.nodes[static_cast<size_t>(event.node)];
-    donating_ += node.donated.empty() ? 0 : 1;
+    donating_ += !node.donated.empty() && call.gifts.empty() ? 1 : 0;
     chained_ += !node.around.empty() && call.uses.empty() ? 1 : 0;
   }
 
@@ -207,6 +249,7 @@ class StepReader {
       seen = lane.swept_number > release.call ? lane.swept_place
                                               : call_places_[static_cast<size_t>(place)];
     seen = std::max(seen, read_places_[static_cast<size_t>(place)]);
+    Lane().dropped.push_back(steps_.size());
     PushAt(seen + 1, drop);
   }
 
@@ -260,6 +303,7 @@ class StepReader {
   TracedCalls& read_;
   std::vector<LaneState> lanes_;
   std::vector<PlacedStep> steps_;
+  std::vector<int> call_nodes_;
   std::vector<int64_t> call_places_;
   std::vector<int64_t>
       read_places_;  // Of the last call that reads outputs of this one, or its own.

@@ -2,7 +2,8 @@
 // they read; when leases were dropped; what was warmed ahead, suspended, and held besides.
 //
 // A trace tells when the lane found a lease dropped, which is some time after that. A lease counts
-// as dropped as early as the trace allows: behind the last call that still found it.
+// as dropped as early as the trace allows: behind the last call that still found it. One that a
+// call reads, and that is gone when the call has run, was given away with the call.
 //
 // Units: bytes, nanoseconds. Threads: plain values.
 
@@ -17,6 +18,7 @@
 #include "absl/status/statusor.h"
 
 #include "tools/prof/pool_trace.h"
+#include "tools/prof/whatif/run_scripts.h"
 #include "tools/prof/whatif/whatif_figures.h"
 
 namespace coppice {
@@ -27,6 +29,12 @@ struct TracedUse {
   int input = -1;  // Of Call::inputs; -1: one of its counts.
   int output = -1;
   int64_t byte = 0;  // Of the output, at which it begins.
+};
+
+// A lease of an earlier call of the lane that a call gave away.
+struct TracedGift {
+  int call = 0;     // Place in TracedCalls::calls.
+  int output = -1;  // The part of it; -1: all that is left.
 };
 
 struct TracedCall {
@@ -40,6 +48,7 @@ struct TracedCall {
   int64_t host_ns = -1;
   bool held = false;  // Its lease outlives the lane's next call.
   std::vector<TracedUse> uses;
+  std::vector<TracedGift> gifts;
 };
 
 // One thing that was done.
@@ -68,8 +77,9 @@ struct TracedCalls {
   std::vector<TracedCall> calls;
   std::vector<TracedStep> steps;
   std::vector<bool> recorded_at_once;  // Of each program: its buckets were, without a warm-up.
+  FreedInputs freed;                   // Of nodes of the trace, whose calls give inputs away.
   WhatIfFigures figures;               // What the trace itself says.
-  int64_t end_ns = 0;     // Of the last call.
+  int64_t end_ns = 0;                  // Of the last call.
   // Calls that no bucket holds, of programs whose keys have scalars: a trace says of them none.
   int64_t unknown_scalars = 0;
   // Why calls cannot be repeated as they were, a line each; empty: nothing is known to be missing.

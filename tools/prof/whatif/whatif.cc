@@ -169,7 +169,8 @@ absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
     return InvalidArgument("{}: {}; give a trace as it was written", path, MessageOf(fits));
   for (int i = 0; i < static_cast<int>(trace.programs.size()); ++i) {
     COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<RunScripts> scripts,
-                             RunScripts::Create(trace, i, opened->specs_[static_cast<size_t>(i)]));
+                             RunScripts::Create(trace, opened->traced_.freed, i,
+                                                opened->specs_[static_cast<size_t>(i)]));
     opened->scripts_.push_back(std::move(scripts));
   }
   if (options->record_in_background)
