@@ -8,6 +8,7 @@
     coppice.stance, chain, checked      scopes
     coppice.device, coppice.session     what all of these share, made on first use
     coppice.reset_device                a fresh emulator after a fault
+    coppice.record, coppice.replay      what led to a fault, as a file; which line is wrong
     coppice.fit                         memory and buckets of a package, before there is a GPU
     coppice.prof                        metrics, traces, marks; traces for other tools
     coppice.triton                      Triton's kernels without a GPU
@@ -30,7 +31,7 @@ _ORIGINS = {
     "chain": "scopes", "checked": "scopes",
     "current_stream": "running", "empty": "running", "empty_like": "running",
     "wrap": "wrapping", "Wrapped": "wrapping", "from_graph": "torch.graphs", "learn": "learning",
-    "fit": "fitting",
+    "fit": "fitting", "record": "cases", "replay": "cases",
     **dict.fromkeys(("Device", "HostTensor", "Lease", "Loan", "Output", "Package", "Program",
                      "Session", "Tensor"), "_core"),
     **dict.fromkeys(("Aborted", "AlreadyExists", "Error", "FailedPrecondition", "Internal",

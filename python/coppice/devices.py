@@ -3,6 +3,7 @@ session shares these, so all graphs of a device are in one pool.
 """
 
 import atexit
+import contextlib
 import logging
 import threading
 import weakref
@@ -188,6 +189,22 @@ def followers(session):
     """What runs on a session because it is the shared one."""
     with _lock:
         return [user for user in _followers if user.session is session]
+
+
+@contextlib.contextmanager
+def replaced_session(on, **options):
+    """Inside the scope, the shared session of a device is a new one with these options. What runs
+    on the one before moves to the new one, and back; the end of the scope closes the new one."""
+    with _core.Session(on, **options) as replacement:
+        before = exchange_session(on, replacement)
+        try:
+            with contextlib.ExitStack() as moved:
+                for user in followers(before):
+                    moved.callback(user.move_to(replacement))
+                yield replacement
+        finally:
+            # One that another thread's scope ended meanwhile is nobody's session any more.
+            exchange_session(on, None if before is None or before.closed else before)
 
 
 def close_at_exit(hold):

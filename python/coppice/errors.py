@@ -13,7 +13,10 @@ FORKED = 3  # Of every call of a process that was forked from one with a device.
 
 class Error(RuntimeError):
     """Any error of coppice. `driver_result` is the CUresult that caused it, 0 if none did. After a
-    kernel fault on the emulator the message names kernel, thread and line."""
+    kernel fault on the emulator the message names kernel, thread and line. If the error has left
+    the scope of coppice.record, `case` is the file of what led to it."""
+
+    case = None
 
     def __init__(self, message, driver_result=0):
         super().__init__(f"{message}{place_of(driver_result)}")

@@ -87,10 +87,10 @@ def arguments(rows, seed=1):
     return rng.random((rows, 64), np.float32), rng.random((64, 40), np.float32) / 8
 
 
-def doubling(**programs):
+def doubling(ptx=SCALE, **programs):
     """A package of programs, each with its symbols, of which x has an axis and y = 2 x."""
     package = Package()
-    module = package.add_module("scale", SCALE, "ptx", "sm_80")
+    module = package.add_module("scale", ptx, "ptx", "sm_80")
     target = {"module": module, "symbol": "scale", "block": [128, 1, 1], "values": {"BLOCK": 128}}
     package.add_kernel("scale", {"parameters": [8, 8, 4], "targets": [target]})
     for name, symbols in programs.items():

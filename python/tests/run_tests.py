@@ -20,7 +20,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 AT_ONCE = 2
 SECONDS_MAX = 1500  # Of one file.
 # Their first argument.
-WITH_COMMAND = ("core_devices_test.py", "fit_test.py", "torch_export_test.py",
+WITH_COMMAND = ("cases_test.py", "core_devices_test.py", "fit_test.py", "torch_export_test.py",
                 "triton_export_test.py", "prof_export_test.py", "prof_import_test.py",
                 "pages_test.py", "whatif_test.py")
 # Those that take longest begin first.

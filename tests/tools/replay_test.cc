@@ -19,7 +19,9 @@
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
 #include "tests/tools/text_stream.h"
+#include "tools/package/host_array.h"
 #include "tools/replay/replay_command_line.h"
+#include "tools/support/text_file.h"
 
 namespace coppice {
 namespace {
@@ -226,6 +228,14 @@ CommandOutcome RunReplay(const std::vector<std::string>& arguments) {
   return outcome;
 }
 
+// What Upload gives, `times` as much.
+std::string BytesOf(int64_t n, float times) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i)
+    values.push_back(times * (1 + 0.25F * static_cast<float>(i)));
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
 class ReplayTest : public testing::Test {
  protected:
   std::string path(const char* name) const { return folder_ / name; }
@@ -428,6 +438,20 @@ TEST_F(ReplayTest, SaysThatRecordedOutputsAreNoResultsOfTheseInputs) {
   const json verdict = Replay();
   EXPECT_EQ(verdict["kind"], "differs") << verdict["verdict"];
   EXPECT_EQ(verdict["hit"]["buffer"], "y");
+}
+
+TEST_F(ReplayTest, WritesTheBuffersOfEachCall) {
+  Serve(PackageOf(package::kSmallKernels, DiamondProgram()), {5, 3});
+  EXPECT_EQ(Replay({"--buffers", path("values")})["kind"], "nothing");
+  for (const auto& [call, n] : std::vector<std::pair<const char*, int64_t>>{{"1", 5}, {"2", 3}}) {
+    COPPICE_ASSERT_OK_AND_ASSIGN(
+        const HostArray twice,
+        ReadArray(path("values") + "/" + call + "/twice.npy", DType::kFloat32));
+    EXPECT_EQ(twice.dims, std::vector<int64_t>{n});
+    EXPECT_EQ(twice.bytes, BytesOf(n, 2));
+  }
+  ASSERT_OK(WriteTextFile(path("file"), ""));
+  EXPECT_EQ(RunReplay({path("x.coppice-case"), "--buffers", path("file")}).code, kExitOutput);
 }
 
 TEST_F(ReplayTest, RefusesAnotherPackageAndFilesThatAreNone) {

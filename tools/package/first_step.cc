@@ -40,17 +40,6 @@ bool ReadsReal(const package::Program& program) {
   });
 }
 
-// The manifest with the program's temporaries as outputs, where their elements are known.
-nlohmann::json WithTemporariesShown(nlohmann::json manifest, const std::string& program) {
-  nlohmann::json& changed = manifest["programs"][program];
-  for (auto& [name, buffer] : changed["buffers"].items()) {
-    if (buffer["role"] != "temporary" || !buffer.contains("shape")) continue;
-    buffer["role"] = "output";
-    changed["outputs"].push_back(name);
-  }
-  return manifest;
-}
-
 // Index in an array of `dims` of the element at `place`.
 int64_t IndexOf(const std::vector<int64_t>& place, std::span<const int64_t> dims) {
   int64_t index = 0;
@@ -126,8 +115,9 @@ absl::StatusOr<std::unique_ptr<const package::LoadedPackage>> LoadShown(const Pa
                                                                         const std::string& folder) {
   const std::string zip = folder + "/shown.zip";
   const package::Package& package = device.loaded().package();
-  COPPICE_RETURN_IF_ERROR(
-      PackWith(package, WithTemporariesShown(ManifestOf(package), program), zip));
+  nlohmann::json manifest = ManifestOf(package);
+  ShowTemporaries(program, manifest);
+  COPPICE_RETURN_IF_ERROR(PackWith(package, manifest, zip));
   COPPICE_ASSIGN_OR_RETURN(package::Package shown, package::Package::Open(zip, {}));
   return package::LoadedPackage::Load(device.context(), std::move(shown), {.allow_ptx = true});
 }
@@ -152,6 +142,15 @@ absl::StatusOr<CallSet> PadSet(const package::Program& program, const StepQuesti
 }
 
 }  // namespace
+
+void ShowTemporaries(const std::string& program, nlohmann::json& manifest) {
+  nlohmann::json& changed = manifest["programs"][program];
+  for (auto& [name, buffer] : changed["buffers"].items()) {
+    if (buffer["role"] != "temporary" || !buffer.contains("shape")) continue;
+    buffer["role"] = "output";
+    changed["outputs"].push_back(name);
+  }
+}
 
 HostArray PadArray(const HostArray& array,
                    std::span<const int64_t> dims,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
 
 #include "coppice/base/padding_claim.h"
 #include "coppice/graphs/poison.h"
@@ -42,6 +43,9 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
                                                  int index,
                                                  const StepQuestion& question,
                                                  const std::vector<HostArray>& statics);
+
+// Makes outputs of the program's temporaries whose elements are known.
+void ShowTemporaries(const std::string& program, nlohmann::json& manifest);
 
 // `array` at larger sizes: what lies beyond its own is the fill, or poison where `contents` allows.
 HostArray PadArray(const HostArray& array,

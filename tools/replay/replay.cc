@@ -14,6 +14,7 @@
 #include "coppice/graphs/case_file.h"
 
 #include "tools/package/package_rewrite.h"
+#include "tools/replay/case_buffers.h"
 #include "tools/replay/examination.h"
 #include "tools/replay/shrink_case.h"
 #include "tools/support/scratch_folder.h"
@@ -122,7 +123,9 @@ absl::Status ReplayJob::Run(const Console& console) {
   if (value.calls.size() < recorded)
     verdict_.notes.push_back(fmt::format(
         "{} of the {} calls of the case were run; --calls has more", value.calls.size(), recorded));
-  return options_.shrink ? Shrink(examination, value, console) : absl::OkStatus();
+  if (options_.shrink) COPPICE_RETURN_IF_ERROR(Shrink(examination, value, console));
+  if (options_.buffers.empty()) return absl::OkStatus();
+  return WriteBuffers(value, {package, options_.constants}, options_.buffers);
 }
 
 }  // namespace

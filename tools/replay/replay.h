@@ -16,6 +16,7 @@ struct ReplayOptions {
   std::string package;    // Empty: the one in the case.
   std::string constants;  // A safetensors file; empty: none.
   std::string output;     // Of the shrunken case; empty: beside the case.
+  std::string buffers;    // A folder for the buffers of all calls; empty: nowhere.
   int64_t seeds = 3;      // >= 1.
   int64_t calls = 32;     // The last ones that are run, and what they read. >= 1.
   bool shrink = false;

@@ -24,6 +24,7 @@ constexpr const char* kNotes =
     "Examples:\n"
     "  coppice replay fault.coppice-case\n"
     "  coppice replay fault.coppice-case --shrink -o small.coppice-case --json\n"
+    "  coppice replay fault.coppice-case --buffers values/\n"
     "  coppice replay fault.coppice-case --package decoder.zip --constants weights.safetensors\n"
     "\n"
     "Exit codes: 0 nothing is wrong; 2 a wrong option, or a file that cannot be read or does\n"
@@ -51,6 +52,9 @@ void AddReplay(Command& command, ReplayOptions& options) {
   command.AddFlag("--shrink", options.shrink, "Find the smallest case that shows the same");
   command.AddText("-o,--output", options.output, "CASE",
                   "Write the shrunken case here, default CASE.shrunk");
+  command.AddText("--buffers", options.buffers, "FOLDER",
+                  "Write every buffer of each call, as it is behind the call at its own sizes, to\n"
+                  "FOLDER/CALL/BUFFER.npy");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 

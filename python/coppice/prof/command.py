@@ -28,14 +28,15 @@ def find():
     return found
 
 
-def lines(*arguments):
-    """What the command prints, line by line, as it comes. Raises Refused with its error."""
+def lines(*arguments, verdicts=()):
+    """What the command prints, line by line, as it comes. Raises Refused with its error, but not
+    for the exit codes `verdicts`."""
     with subprocess.Popen([find(), *map(str, arguments)], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, encoding="utf-8",
                           errors="replace") as process:
         yield from process.stdout
         error = process.stderr.read().strip()
-    if process.returncode:
+    if process.returncode and process.returncode not in verdicts:
         _, _, message = error.partition(": ")  # Behind the command's name.
         raise Refused(message or f"coppice ended with {process.returncode}; run it by itself",
                       max(process.returncode, USAGE))

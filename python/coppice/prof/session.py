@@ -3,7 +3,7 @@
 import contextlib
 
 from coppice import _core
-from coppice.devices import device_in_use, exchange_session, followers
+from coppice.devices import device_in_use, replaced_session
 from coppice.devices import session as shared_session
 
 
@@ -57,14 +57,5 @@ def trace(path, on=None, **options):
     its own stays on that session and is not traced. The end of the scope closes the new session, so
     that the file is complete; anything that was made inside the scope cannot run any more. Other
     threads of the process see the same session."""
-    on = on or device_in_use()
-    with _core.Session(on, trace_path=str(path), **options) as traced:
-        before = exchange_session(on, traced)
-        try:
-            with contextlib.ExitStack() as moved:
-                for user in followers(before):
-                    moved.callback(user.move_to(traced))
-                yield traced
-        finally:
-            # One that another thread's trace ended meanwhile is nobody's session any more.
-            exchange_session(on, None if before is None or before.closed else before)
+    with replaced_session(on or device_in_use(), trace_path=str(path), **options) as traced:
+        yield traced
