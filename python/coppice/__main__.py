@@ -1,4 +1,4 @@
-"""Runs the command `coppice` that the package brings."""
+"""Runs the command `coppice` that is installed with the package."""
 
 import os
 import pathlib

@@ -1,8 +1,8 @@
 """What a replayed call costs from Python, compared with the same call from C: `coppice bench
 python`.
 
-Both call on the emulator, which queues launches and runs them between the batches, so that only the
-host's work up to the launch is compared. Batches of the two take turns; figures are medians.
+Both languages call on the emulator. It queues launches and runs them between the batches, so only
+the host's work up to the launch is compared. Batches of the two take turns. Figures are medians.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SPEC = {
 
 
 def per_call(call, on):
-    """Nanoseconds per call of one batch, without what the emulator does afterwards."""
+    """Nanoseconds per call in one batch, without the emulator's work after it."""
     start = time.perf_counter_ns()
     for _ in range(BATCH):
         call()
@@ -35,7 +35,7 @@ def per_call(call, on):
 
 
 def measure(batches):
-    """Medians in nanoseconds: of the call from each language, and of the difference."""
+    """Medians in nanoseconds: of a call from each language, and of the difference."""
     on = device("emulator")
     session = _core.Session(on)
     program = session.register_callable(SPEC, lambda context: context.output(0))

@@ -41,7 +41,7 @@ def claim_of(given, where):
 
 
 def is_bound(number):
-    """Whether results may be so far apart."""
+    """Whether a number can be a tolerance: finite and not negative."""
     return (isinstance(number, (int, float)) and not isinstance(number, bool)
             and math.isfinite(number) and number >= 0)
 

@@ -39,8 +39,8 @@ class Constant:
 
 
 def bits_of(value):
-    """What is equal for values of one type and equal bits. Of types that are not known here their
-    own equality counts, that of Decimals excepted."""
+    """A key that is equal for two values if their types and bits are equal. Types that are not
+    known here are compared by their own `==`; Decimals are compared as text."""
     of = type(value)
     if of in PLAIN:
         return of, value
@@ -64,6 +64,6 @@ def bits_of(value):
 
 
 def is_of_numpy(of):
-    """Whether a type is of NumPy's numbers, some of which derive from Python's."""
+    """Whether a type is a number of NumPy. Some of these derive from Python's numbers."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and issubclass(of, numpy.generic)

@@ -45,8 +45,8 @@ def device(kind="auto", ordinal=0, **options):
 
 def device_of_tensors(kind, ordinal=0):
     """The device "cuda" for tensors on a GPU, or "emulator" for tensors on the CPU. It does not
-    change what "auto" means elsewhere: that stays a GPU even if functions on CPU tensors run on an
-    emulator."""
+    change what "auto" means elsewhere: "auto" is still a GPU, even if functions on CPU tensors run
+    on an emulator."""
     with _lock:
         found = _devices.get((kind, ordinal))
         if found is None:
@@ -56,7 +56,7 @@ def device_of_tensors(kind, ordinal=0):
 
 
 def _find(kind, ordinal):
-    """What is open."""
+    """The open device of a kind, or None."""
     if kind != "auto":
         return _devices.get((kind, ordinal))
     known = _devices.get(("emulator", ordinal)) if ("emulator", ordinal) not in _implied else None
@@ -64,7 +64,8 @@ def _find(kind, ordinal):
 
 
 def _open(kind, ordinal, options):
-    """A device that is not open, but for the emulator of "auto", of which there is one at most."""
+    """Opens a device. For "auto" without a GPU it may return the emulator that is open already,
+    because there is at most one."""
     known = _devices.get(("emulator", ordinal)) if kind == "auto" else None
     if known is None:
         return _core.Device(kind, ordinal, **options)
@@ -78,10 +79,10 @@ def _open(kind, ordinal, options):
 
 
 def device_in_use():
-    """The device that scopes and figures mean if they name none: the one that has a shared session.
-    That is where functions ran, be it on CPU tensors beside a GPU. If none has one, it is device().
-    If several have one, it is device() if that is among them, else the one whose session is the
-    oldest; the log says so once. Threads: any."""
+    """The device of scopes and figures that name none: the one that has a shared session, because
+    functions ran there. It may be the emulator, even if there is a GPU. If no device has a shared
+    session, it is device(). If several have one, it is device() if that is among them, else the one
+    whose session is the oldest; the log says so once. Threads: any."""
     with _lock:
         used = list(_sessions)
     if len(used) == 1:
@@ -107,9 +108,9 @@ def session(on=None, **options):
     """The session that callables share on a device. The first call makes it, with `options` as in
     coppice.Session.
 
-    on  a coppice.Device; None: the one device that has a session, be it of functions on CPU tensors
-        beside a GPU. If several have one, device() among them, else the first; the log says so.
-        If none has one, or if there are options, device()
+    on  a coppice.Device; None: the device that has a session, which may be the emulator even if
+        there is a GPU. If several have one: device() if it is among them, else the first; the log
+        says so. If none has one, or if there are options: device()
 
     Raises FailedPrecondition if options are given and the session exists. Threads: any."""
     if on is None:
@@ -128,8 +129,8 @@ def session(on=None, **options):
 
 def reset_device(on=None):
     """Resets an emulator (None: that of session()), after a fault has ended all that runs on it.
-    Closes its shared session. What was loaded, wrapped, compiled or uploaded before cannot be used
-    any more.
+    Closes its shared session. Everything that was loaded, wrapped, compiled or uploaded before can
+    no longer be used.
 
     Raises FailedPrecondition while other sessions are open or calls are running: close them, and
     call it again. Raises Unimplemented for CUDA, where the process must end. Requires: no other
@@ -149,8 +150,8 @@ def find_device(kind, ordinal=0):
 
 
 def end_device(on):
-    """Resets a shared emulator, and makes it shared no longer: once nothing refers to it, another
-    can be opened. Raises the errors of reset_device."""
+    """Resets a shared emulator, which is no longer shared afterwards. When nothing refers to it,
+    another can be opened. Raises the errors of reset_device."""
     reset_device(on)
     with _lock:
         _devices.pop((on.kind, on.ordinal))
@@ -158,7 +159,7 @@ def end_device(on):
 
 
 def share_device(on):
-    """Makes a device that is open the shared one of its kind and ordinal."""
+    """Makes an open device the shared one of its kind and ordinal."""
     with _lock:
         _devices[on.kind, on.ordinal] = on
 
@@ -170,7 +171,8 @@ def find_session(on):
 
 
 def exchange_session(on, session):
-    """Makes `session`, None: none, the shared one of a device. Returns the one before, or None."""
+    """Makes `session` (None: no session) the shared session of a device. Returns the previous one,
+    or None."""
     with _lock:
         before = _sessions.pop(on, None)
         if session is not None:
@@ -179,14 +181,14 @@ def exchange_session(on, session):
 
 
 def follow(user):
-    """Moves what was made on the shared session to another session, while that is the shared one.
-    `user.move_to(session)` begins that, and returns a function that ends it."""
+    """Registers a user of the shared session, which moves to another session while that is the
+    shared one. `user.move_to(session)` moves it, and returns a function that moves it back."""
     with _lock:
         _followers.add(user)
 
 
 def followers(session):
-    """What runs on a session because it is the shared one."""
+    """Users that run on a session because it is the shared one."""
     with _lock:
         return [user for user in _followers if user.session is session]
 
@@ -208,8 +210,7 @@ def replaced_session(on, **options):
 
 
 def close_at_exit(hold):
-    """Makes the end of the process close a session that has a trace, so that the trace has an
-    end."""
+    """Closes a session that has a trace when the process ends, so that the trace is complete."""
     _traced.add(hold)
 
 
@@ -220,6 +221,6 @@ def close_traced():
 
 
 def sessions():
-    """The shared sessions that there are."""
+    """All shared sessions."""
     with _lock:
         return list(_sessions.values())

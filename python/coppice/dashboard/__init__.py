@@ -6,8 +6,7 @@ PyTorch.
 Each model is small, has random weights, and runs in a process of its own. It gets one line of JSON,
 whose fields lines.py describes; a page shows all lines.
 
-    suites.py      which models there are: own.py, huggingface.py, families.py, vision.py,
-                   torchbench.py
+    suites.py the models there are: own.py, huggingface.py, families.py, vision.py, torchbench.py
     measure.py     runs one model in this process: its results, its graphs, its costs
     distances.py   how far results are from the right ones
     runs.py        a process each, with a time limit; what is left to run, and how long it takes

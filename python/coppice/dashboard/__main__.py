@@ -76,7 +76,7 @@ def main():
 
 
 def run_one(given):
-    """Runs one in this process, and prints its line."""
+    """Runs one model in this process, and prints its line."""
     suite, name, mode, dtype = given.one
     runs.limit_this_process(given.limit)
     import torch
@@ -114,7 +114,7 @@ def run_many(given, models, kept):
 
 
 def keep(path, heading, found):
-    """Writes the file, in the order of the models, and the page beside it."""
+    """Writes the file of lines, in the order of the models, and the page next to it."""
     order = {model.key: index for index, model in enumerate(suites.all_models())}
     found = sorted(found, key=lambda one: (order.get(f"{one['suite']}/{one['model']}", len(order)),
                                            one["mode"], one["dtype"] != DTYPES[0]))

@@ -18,8 +18,8 @@ QUANTILE = 1.984  # Student's, of 95 % and as many degrees as samples have.
 
 
 class Compiling:
-    """Inside the scope, the processor's seconds of all compilations, and of these what Dynamo,
-    AOTAutograd and Inductor did not take."""
+    """Inside the scope, counts processor seconds: those of all compilations, and the part of them
+    that is coppice's own, without Dynamo, AOTAutograd and Inductor."""
 
     def __init__(self):
         self.all = self.ours = 0.0
@@ -49,7 +49,7 @@ class Compiling:
             self.all += time.process_time() - self.begin
 
     def patch(self, owner, name, sign):
-        """Adds what a function takes to ours, or subtracts it."""
+        """Adds the time of a function to our time, or subtracts it."""
         inner, whose = getattr(owner, name), self
 
         def timed(*args, **kwargs):
@@ -72,7 +72,7 @@ class Device:
         return coppice.session(coppice.device("cuda" if self.place == "cuda" else "emulator"))
 
     def timed(self, call):
-        """What it returns, and its seconds: of the processor, or on a GPU of the clock."""
+        """The result of the call, and its seconds: processor time, or wall-clock time on a GPU."""
         clock = time.perf_counter if self.place == "cuda" else time.process_time
         self.wait()
         begin = clock()
@@ -81,7 +81,7 @@ class Device:
         return result, clock() - begin
 
     def mean(self, call):
-        """The mean of as many calls as a clock of ticks can tell apart."""
+        """The mean time of a call, over enough calls for a coarse clock."""
         spent, count = 0.0, 0
         while spent < ENOUGH_S and count < CALLS_MAX:
             spent, count = spent + self.timed(call)[1], count + 1
@@ -95,12 +95,13 @@ class Device:
         return dict(self.session().stats()["runs"])
 
     def only_replayed(self, before):
-        """Whether what ran since was replays, as far as it was not PyTorch's alone."""
+        """Whether all of the session's runs since `before` were replays. Runs that PyTorch makes
+        without coppice are not counted."""
         ran = {kind for kind, count in self.runs().items() if count != before[kind]}
         return ran == {"replay"}
 
     def memory(self):
-        """Fields of a line."""
+        """The fields of a line that are about memory."""
         session = self.session()
         stats, buckets = session.stats(), session.buckets()
         real, all_elements = stats["real_elements"], stats["padded_elements"]
@@ -111,14 +112,14 @@ class Device:
 
 
 def alternate(device, ours, eager):
-    """The speedup over eager, of calls in alternation."""
+    """The speedup over eager. Calls of the two alternate."""
     samples = [(device.timed(ours)[1], device.timed(eager)[1]) for _ in range(ALTERNATIONS)]
     return compared(*zip(*samples))
 
 
 def compared(ours, eager):
-    """The ratio of the medians, and the 95 % interval of the ratio of the means, by Welch's test
-    of logarithms."""
+    """The ratio of the medians, and the 95 % interval of the ratio of the means, by Welch's test on
+    logarithms."""
     logs = [[math.log(value) for value in values] for values in (ours, eager)]
     means = [math.fsum(values) / len(values) for values in logs]
     errors = [math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)

@@ -1,8 +1,8 @@
-"""How far results are from those that are right.
+"""How far results are from the right ones.
 
-Two results are as near as their type allows, or *in doubt*: then both are held to what the same
-module computes in float64, as PyTorch's dashboards do. What lies no further from that than eager
-does, or a little, is right.
+If two results are not as near to each other as their type allows, both are compared with what the
+same module computes in float64, as PyTorch's dashboards do. A result is right if it is at most a
+little further from that than eager's result.
 """
 
 import torch
@@ -15,13 +15,13 @@ SMALL = 1e-3  # Of all gradients together: a parameter's that are less are noise
 
 
 class Misshapen(AssertionError):
-    """Results of another number, size or type."""
+    """Results that differ in number, size or type."""
 
 
 def distance(found, right, scale=0.0):
-    """The larger of two: the norm of the difference, of the norm of what is right, and the largest
-    difference, of the largest value; both of `scale` if that is more. Infinite where one has a NaN
-    or an infinity that the other has not. Errors: Misshapen."""
+    """The larger of two ratios: the norm of the difference over the norm of `right`, and the
+    largest difference over the largest value of `right`. The divisors are at least `scale`. The
+    distance is infinite if one has a NaN or an infinity that the other lacks. Errors: Misshapen."""
     if found.shape != right.shape:
         raise Misshapen(f"a result of {list(found.shape)} elements instead of {list(right.shape)}")
     found, right = found.detach(), right.detach()
@@ -41,27 +41,27 @@ def distance(found, right, scale=0.0):
 
 
 def farthest(found, right, scale=0.0):
-    """Of lists of tensors the largest distance. Errors: Misshapen."""
+    """The largest distance between two lists of tensors. Errors: Misshapen."""
     if len(found) != len(right):
         raise Misshapen(f"{len(found)} results instead of {len(right)}")
     return max((distance(one, other, scale) for one, other in zip(found, right)), default=0.0)
 
 
 def scale_of(gradients):
-    """What distances of single gradients are of at least."""
+    """The least divisor (`scale`) of the distance between two gradients."""
     squares = sum(float(one.double().square().sum()) for one in gradients)
     return SMALL * squares ** 0.5
 
 
 class Comparison:
-    """The worst of all that was compared so far."""
+    """The largest distance of all that was compared so far."""
 
     def __init__(self, dtype):
         self.tolerance, self.error, self.wrong = TOLERANCES[dtype], 0.0, ""
 
     def add(self, what, found, right, exact, scale=0.0):
-        """Compares lists of tensors. `exact` gives those of float64, if it is asked; it may be None
-        where there are none. Errors: Misshapen."""
+        """Compares lists of tensors. `exact` is a function that returns the results in float64; it
+        is called only if they are needed. It is None if there are none. Errors: Misshapen."""
         for one, other in zip(found, right):
             if one.dtype != other.dtype:
                 raise Misshapen(f"{what}: a result of {one.dtype} instead of {other.dtype}")

@@ -1,5 +1,5 @@
-"""Newer families than PyTorch's lists have: experts, states instead of attention, images and their
-captions; by `transformers`, and diffusion by `diffusers`."""
+"""Model families that are newer than those in PyTorch's lists: experts, states instead of
+attention, images with captions (from `transformers`), and diffusion (from `diffusers`)."""
 
 import functools
 
@@ -38,7 +38,7 @@ PAIRED = {"CLIP": ("CLIPModel", {"projection_dim": 32}), "SigLIP": ("SiglipModel
 
 
 def make_pair(class_name, fields, full):
-    """A model of words and images, which has a configuration of each."""
+    """A model of words and images. It has a configuration for each."""
     import transformers
 
     config = getattr(transformers, class_name).config_class

@@ -1,4 +1,5 @@
-"""PyTorch's list of models of Hugging Face, by `transformers`: configurations small, weights drawn.
+"""PyTorch's list of Hugging Face models, from `transformers`, with small configurations and random
+weights.
 """
 
 import functools
@@ -66,7 +67,7 @@ NAMES = """
 
 
 def configuration(config, fields, full):
-    """The default one, or a small one; nothing drops."""
+    """The default configuration if `full`, else a small one. Both are without dropout."""
     known = config().to_dict()
     chosen = {name: value for name, value in SMALL.items() if name in known and not full}
     chosen |= {name: 0.0 for name, value in known.items()
@@ -83,7 +84,7 @@ def make(class_name, fields, full):
 
 
 def tokens(rows, length):
-    """None is the token that pads."""
+    """Random tokens. None of them is the padding token."""
     return torch.randint(3, VOCABULARY, (rows, length))
 
 

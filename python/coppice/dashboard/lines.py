@@ -48,7 +48,8 @@ def key_of(one):
 
 
 def read(path):
-    """The heading, {} if there is none, and the lines; of those with one key the last counts.
+    """The heading ({} if there is none) and the lines. If several lines have the same key, the last
+    one counts.
     Errors: ValueError, which says where."""
     heading, found = {}, {}
     for number, text in enumerate(path.read_text().splitlines(), 1):
@@ -72,7 +73,7 @@ def write(path, heading, lines):
 
 
 def by_suite(lines):
-    """{suite: its lines}, in the order of the first of each."""
+    """{suite: its lines}. Suites are in the order in which they first occur."""
     result = collections.defaultdict(list)
     for one in lines:
         result[one["suite"]].append(one)
@@ -80,7 +81,8 @@ def by_suite(lines):
 
 
 def causes_of(lines):
-    """[(cause, names of models)] of all that is not right and full, the most frequent first."""
+    """[(cause, names of models)] for all results that are not `right` and `full`. The most frequent
+    cause comes first."""
     result = collections.defaultdict(list)
     for one in lines:
         if one["status"] != "right":
@@ -97,7 +99,7 @@ def name_of(one):
 
 
 def median(values):
-    """None of nothing."""
+    """The median; None if there are no values."""
     known = sorted(value for value in values if value is not None)
     if not known:
         return None

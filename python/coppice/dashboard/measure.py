@@ -1,4 +1,5 @@
-"""One model in this process: what it computes beside eager, what became of it, and what it cost."""
+"""Measures one model in this process: its results compared with eager's, its graphs, and its
+costs."""
 
 import copy
 
@@ -18,7 +19,7 @@ REASONS_MAX = 8
 
 
 class Subject:
-    """A module and its twin, which stays as it is; and what they are called with."""
+    """A module that is compiled, its twin that is not, and the arguments of their calls."""
 
     def __init__(self, model, mode, dtype, seed, full, place):
         torch.manual_seed(seed)
@@ -51,8 +52,8 @@ class Subject:
         return value.to(self.place, self.dtype if value.is_floating_point() else value.dtype)
 
     def arguments(self, given, whose):
-        """A copy of what was drawn, but for what is kept: for the compiled module (0), whose sizes
-        are marked, or for its twin (1)."""
+        """A copy of the drawn arguments. Those in `kept` are not copied. `whose` is 0 for the
+        compiled module, whose dynamic sizes are marked, and 1 for its twin."""
         result = tree_map(lambda value: value.clone() if isinstance(value, torch.Tensor) else value,
                           given)
         for position, both in self.kept.items():
@@ -64,7 +65,7 @@ class Subject:
         return result
 
     def exact(self, given):
-        """What the twin computes of the same in float64; None where it cannot."""
+        """What the twin computes from the same arguments in float64; None if it cannot."""
         twin = copy.deepcopy(self.twin).double()
         wide = tree_map(lambda value: value.double() if isinstance(value, torch.Tensor)
                         and value.is_floating_point() else value, self.arguments(given, 1))
@@ -74,7 +75,7 @@ class Subject:
             return None
 
     def run(self, function, arguments, module):
-        """Outputs, and gradients if it trains."""
+        """Outputs, and gradients in training mode."""
         call = (lambda: function(**arguments)) if isinstance(arguments, dict) else (
             lambda: function(*arguments))
         if self.mode == "inference":
@@ -87,7 +88,8 @@ class Subject:
         return [one.detach() for one in outputs], known
 
     def step(self):
-        """Moves the weights of both, in place, to those of the twin behind a step."""
+        """Makes a step of the optimizer on the twin's weights, in place, and copies them to the
+        module."""
         with torch.no_grad():
             for ours, one in zip(self.module.parameters(), self.twin.parameters(), strict=True):
                 if one.grad is not None:
@@ -111,7 +113,7 @@ def loss_of(outputs):
 
 
 def measure(model, mode, dtype, seed=1, full=False, place="cpu"):
-    """The fields of a line but for its key. Errors: whatever the model raises; Misshapen."""
+    """The fields of a line, except for its key. Errors: whatever the model raises; Misshapen."""
     device = Device(place)
     subject = Subject(model, mode, dtype, seed, full, place)
     comparison, first_s, replayed = Comparison(dtype), None, 0
@@ -150,7 +152,7 @@ def measure(model, mode, dtype, seed=1, full=False, place="cpu"):
 
 
 def compare(comparison, what, subject, given, ours, right):
-    """Results, gradients, what was written of the arguments, and of buffers."""
+    """Compares results, gradients, and the arguments and buffers that the model wrote."""
     known = []
 
     def exact(index):
@@ -170,7 +172,7 @@ def compare(comparison, what, subject, given, ours, right):
 
 
 def described(compiled):
-    """What became of the graphs."""
+    """The fields of a line that are about graphs."""
     graphs = coppice.torch.report(compiled)
     stats = coppice.torch.stats(compiled)
     calls = {}
@@ -193,7 +195,7 @@ def lifted(graphs, calls):
 
 
 def told(reasons):
-    """The first ones, each once, as one line each."""
+    """The first reasons, without repetition, each on one line."""
     short = (" ".join(reason.split())[:REASON_MAX] for reason in reasons if reason)
     return list(dict.fromkeys(short))[:REASONS_MAX]
 

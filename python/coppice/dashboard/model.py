@@ -1,7 +1,7 @@
 """A model of a suite: how to build it, and what to call it with.
 
-Sizes vary from call to call: how many rows, and how long they are. Who draws arguments takes both
-from a Size, and values from torch's generator.
+Two sizes vary from call to call: the number of rows and their length. Functions that draw arguments
+take both from a Size, and values from torch's generator.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ DTYPES = ("float32", "bfloat16")
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """Of one call; both count elements of an axis."""
+    """The sizes of one call. Both count elements of an axis."""
 
     rows: int
     length: int
@@ -22,7 +22,7 @@ class Size:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A module, small unless `full`, and what it is called with."""
+    """A module, which is small unless `full`, and functions that draw its arguments."""
 
     suite: str
     name: str
@@ -44,8 +44,8 @@ class Model:
 
 
 def sizes_of(seed):
-    """Three sizes: one, an odd one that is shorter, and one that is larger than the first in
-    both."""
+    """Three sizes: one, a shorter one that is odd, and one with more and longer rows than the
+    first."""
     source = random.Random(seed)
     first = Size(2, 2 * source.randint(4, 6))
     return [first, Size(3, 2 * source.randint(2, 3) + 1), Size(source.randint(4, 6),

@@ -1,4 +1,5 @@
-"""Our own models: what programs are made of, a kind each, with padding, caches and dropout."""
+"""Our own models. Each has one of the parts that programs consist of, with padding, caches or
+dropout."""
 
 import functools
 
@@ -20,8 +21,8 @@ CACHE_ROWS = (2, 8)
 
 
 def right_dropped(module, arguments, results):
-    """What is right for the elements that were dropped; how many they are is in bounds that hold
-    for all but one of 10^9 draws. Errors: AssertionError."""
+    """The right results for the elements that were dropped. Their number must be within bounds that
+    all but one of 10^9 draws satisfy. Errors: AssertionError if it is not."""
     before, after, _ = results
     share, count = own.Dropped.SHARE, after.numel()
     dropped = after == 0
@@ -49,7 +50,7 @@ def tokens(size, full):
 
 
 def tied(*widths):
-    """Tensors of one number of rows; no width is one of a vector."""
+    """Tensors with the same number of rows. A width of None makes a vector."""
     return lambda size, full: [
         torch.randn(size.length, *(() if width is None else (width,))) for width in widths]
 
@@ -95,7 +96,7 @@ def planes(size, full):
 
 
 def inferring():
-    """Models that only infer, or have nothing to train."""
+    """Models that are used for inference only, or have nothing to train."""
     model = functools.partial(Model, "own", modes=("inference",), dtypes=("float32",), dynamic=None)
     rows, sequences = {0: {0: ROWS}}, {0: {0: ROWS, 1: LENGTHS}}
     both = {0: {0: ROWS, 1: LENGTHS}, 1: {0: ROWS}}
@@ -147,8 +148,8 @@ def inferring():
 
 
 def training():
-    """Models that also train, with dropout where a training has it: as they are drawn by
-    PyTorch's generator, gradients are those of eager."""
+    """Models that also train, with dropout where training usually has it. Their random numbers come
+    from PyTorch's generator, so gradients are equal to those of eager."""
     model = functools.partial(Model, "own", dtypes=("float32",), dynamic=None, drops=True,
                               modes=("training",))
     rows = {0: {0: ROWS}}

@@ -1,6 +1,6 @@
-"""Modules of our own: what programs are made of, one kind each.
+"""Our own modules. Each is one of the parts that programs consist of.
 
-Sizes in the docstrings are of arguments; those in capitals vary from call to call.
+Docstrings give the sizes of arguments. Sizes in capitals vary from call to call.
 """
 
 import math
@@ -42,8 +42,9 @@ class ConvNet(nn.Module):
 
 
 class Attention(nn.Module):
-    """Self-attention over x [B, L, 32], or from it to `other` [B, M, 32]. `kind` says who sees
-    whom: "causal", "full", or "window" (the last four); `groups` heads share keys and values."""
+    """Self-attention over x [B, L, 32], or cross-attention from x to `other` [B, M, 32]. `kind` is
+    the mask: "causal", "full", or "window" (the last four); `groups` heads share keys and
+    values."""
 
     def __init__(self, kind="full", groups=1):
         super().__init__()
@@ -68,7 +69,7 @@ class Attention(nn.Module):
 
 
 class MaskedAttention(nn.Module):
-    """x [B, L, 32], lengths [B]: each row sees its own length, and is zero behind it."""
+    """x [B, L, 32], lengths [B]: each row attends to its own length, and is zero after it."""
 
     def __init__(self):
         super().__init__()
@@ -83,7 +84,7 @@ class MaskedAttention(nn.Module):
 
 
 class Flex(nn.Module):
-    """q, k, v [B, 2, L, 16]: causal attention whose scores fall with the distance."""
+    """q, k, v [B, 2, L, 16]: causal attention whose scores decrease with distance."""
 
     def forward(self, q, k, v):
         def near(score, batch, head, row, column):
@@ -93,7 +94,7 @@ class Flex(nn.Module):
 
 
 class LinearAttention(nn.Module):
-    """x [B, L, 32]: a state of 8 by 8 per head that a scan carries along."""
+    """x [B, L, 32]: a scan with a state of 8 by 8 per head."""
 
     def __init__(self):
         super().__init__()
@@ -108,7 +109,7 @@ class LinearAttention(nn.Module):
 
 
 class Rotary(nn.Module):
-    """x [B, L, 64]: queries and keys turned by their positions, and their products."""
+    """x [B, L, 64]: queries and keys rotated by their positions, and their products."""
 
     def forward(self, x):
         q, k = (split(part, 2) for part in x.chunk(2, -1))
@@ -125,7 +126,7 @@ class Rotary(nn.Module):
 
 class CachedAttention(nn.Module):
     """A decoder's step: x [B, 32], positions and slots [B]; writes keys and values [8, 24, 32] in
-    place, and sees of its slot what lies up to its position."""
+    place, and attends to its slot up to its position."""
 
     def __init__(self):
         super().__init__()
@@ -155,7 +156,8 @@ class SwiGlu(nn.Module):
 
 
 class Experts(nn.Module):
-    """x [N, 32]: every one of four experts computes all, the best two of each row are summed."""
+    """x [N, 32]: each of four experts computes all rows; the results of the best two per row are
+    summed."""
 
     def __init__(self):
         super().__init__()
@@ -188,7 +190,7 @@ class Residuals(nn.Module):
 
 
 class UnetBlock(nn.Module):
-    """x [B, 8, H, H]: down, up, and a bridge, with group norms."""
+    """x [B, 8, H, H]: down, up, and a skip connection, with group norms."""
 
     def __init__(self):
         super().__init__()
@@ -203,7 +205,8 @@ class UnetBlock(nn.Module):
 
 
 class Paired(nn.Module):
-    """x, y [N, 32] of one size, and weights [N]: which is nearest to which, and a weighted sum."""
+    """x, y [N, 32] with the same N, and weights [N]: the nearest y of each x, and a weighted
+    sum."""
 
     def forward(self, x, y, weights):
         distances = (x[:, None] - y[None]).square().sum(-1)
@@ -211,7 +214,7 @@ class Paired(nn.Module):
 
 
 class Contrast(nn.Module):
-    """left, right [N, 24]: the loss that draws the pairs together."""
+    """left, right [N, 24]: a contrastive loss that pulls pairs together."""
 
     def __init__(self):
         super().__init__()
@@ -226,7 +229,7 @@ class Contrast(nn.Module):
 
 
 class NextToken(nn.Module):
-    """tokens [B, L]: a model of bigrams and its loss, in which tokens of 0 do not count."""
+    """tokens [B, L]: a bigram model and its loss, which ignores tokens of 0."""
 
     def __init__(self):
         super().__init__()
@@ -251,8 +254,8 @@ class Bags(nn.Module):
 
 
 class Segments(nn.Module):
-    """tokens [T] of bags that lie behind each other, owners [T] of them: sums by scatter, into
-    the 8 bags that there are."""
+    """tokens [T] of 8 bags one after another, and the bag (owner) of each [T]: scatters their sums
+    into the bags."""
 
     def __init__(self):
         super().__init__()
@@ -264,7 +267,8 @@ class Segments(nn.Module):
 
 
 class Dropped(nn.Module):
-    """x [N, 32]: what is dropped from, what that leaves, and what is made of it."""
+    """x [N, 32]: returns the values before dropout, those after it, and a layer's result from the
+    latter."""
 
     SHARE = 0.25
 
@@ -279,7 +283,7 @@ class Dropped(nn.Module):
 
 
 class Spectral(nn.Module):
-    """x [B, L, 32]: mixed by a Fourier transform, whose numbers are complex."""
+    """x [B, L, 32]: mixed by a Fourier transform, which has complex numbers."""
 
     def __init__(self):
         super().__init__()
@@ -290,7 +294,7 @@ class Spectral(nn.Module):
 
 
 class BestExperts(nn.Module):
-    """x [N, 32]: the best two of eight experts of each row, that are looked up."""
+    """x [N, 32]: looks up the weights of the best two of eight experts for each row."""
 
     def __init__(self):
         super().__init__()
@@ -304,7 +308,7 @@ class BestExperts(nn.Module):
 
 
 class Picks(nn.Module):
-    """x [N, 32]: as many rows as the data says, between two parts that have a size."""
+    """x [N, 32]: the number of rows in the middle depends on the data."""
 
     def __init__(self):
         super().__init__()
@@ -316,7 +320,7 @@ class Picks(nn.Module):
 
 
 class Forked(nn.Module):
-    """x [N, 32]: a branch that reads a value on the host, so that there are two graphs."""
+    """x [N, 32]: a branch on a value that the host reads, so there are two graphs."""
 
     def __init__(self):
         super().__init__()
@@ -330,7 +334,7 @@ class Forked(nn.Module):
 
 
 class Scanned(nn.Module):
-    """x [B, L, 32]: a state that decays by what the input says, in logarithms."""
+    """x [B, L, 32]: a state whose decay depends on the input, computed in logarithms."""
 
     def __init__(self):
         super().__init__()
@@ -349,7 +353,7 @@ class Mlp(nn.Sequential):
 
 
 class Block(nn.Module):
-    """x [B, L, 32]: a transformer's layer, with dropout in all of its three places."""
+    """x [B, L, 32]: a transformer layer with dropout in three places."""
 
     def __init__(self):
         super().__init__()
@@ -368,7 +372,7 @@ class Block(nn.Module):
 
 
 class Convolved(nn.Module):
-    """images [B, 3, 8, 8]: batch norms, whose statistics move, and whole channels dropped."""
+    """images [B, 3, 8, 8]: batch norms with moving statistics, and dropout of whole channels."""
 
     def __init__(self):
         super().__init__()
@@ -382,7 +386,7 @@ class Convolved(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """x [B, 4, 24]: four steps of a cell, between which its state is dropped from."""
+    """x [B, 4, 24]: four steps of an LSTM cell, with dropout on its state between steps."""
 
     def __init__(self):
         super().__init__()
@@ -396,7 +400,7 @@ class Recurrent(nn.Module):
 
 
 class Masked(nn.Module):
-    """x [N, 256]: squares, a quarter of them dropped."""
+    """x [N, 256]: squares, with a quarter of them dropped."""
 
     def forward(self, x):
         return F.dropout(x.square(), Dropped.SHARE)

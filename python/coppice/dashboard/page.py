@@ -1,5 +1,5 @@
-"""The page: what passes by suite, why the others do not, and a table of all. One file of HTML that
-asks nothing of the network; colours are those of `coppice prof html`."""
+"""The page: how many models pass in each suite, why the others do not, and a table of all. It is
+one HTML file that needs no network. Colours are those of `coppice prof html`."""
 
 import collections
 import html
@@ -19,7 +19,7 @@ CAUSES_MAX = 60
 
 
 def totals(found):
-    """What the lines of a suite say together."""
+    """The totals of a suite's lines."""
     ran = [one for one in found if one["compile_s"] is not None]
     return {
         "models": len({one["model"] for one in found}), "runs": len(found),
@@ -37,7 +37,7 @@ def totals(found):
 
 
 def geometric(values):
-    """The mean of ratios; None of nothing."""
+    """The geometric mean; None if there are no values."""
     known = [math.log(value) for value in values if value]
     return math.exp(math.fsum(known) / len(known)) if known else None
 
@@ -101,7 +101,7 @@ def overview(suites):
 
 
 def causes(found):
-    """Why results are not right and whole."""
+    """The reasons why results are not `right` and `full`."""
     known = lines.causes_of(found)
     if not known:
         return ""

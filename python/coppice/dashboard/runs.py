@@ -1,7 +1,7 @@
-"""Runs tasks, a process each with a time limit, and says how long the others will take.
+"""Runs each task in a process with a time limit, and estimates how long the remaining tasks take.
 
-A limit counts seconds of the processor, so that a busy machine fails nobody; a process that waits
-ends at some times as much by the clock.
+A limit counts processor seconds, so that a busy machine makes no task fail. A process that only
+waits is ended after several times that limit by the clock.
 """
 
 import collections
@@ -38,7 +38,7 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Terms:
-    """What all tasks are run by."""
+    """The settings of all tasks."""
 
     limit_s: float = 300
     seed: int = 1
@@ -48,8 +48,7 @@ class Terms:
 
 
 def tasks_of(models, modes, dtypes, done=()):
-    """All there are, but for those of keys that are done: the first mode and type of all models
-    first."""
+    """All tasks whose keys are not in `done`. The first mode and type of all models come first."""
     known = set(done)
     tasks = (Task(model, mode, dtype) for mode in modes for dtype in dtypes for model in models
              if mode in model.modes and dtype in model.dtypes)
@@ -63,12 +62,12 @@ def command_of(task, terms):
 
 
 def limit_this_process(seconds):
-    """From now on, this process ends by SIGXCPU when it has used so much of the processor."""
+    """From now on, SIGXCPU ends this process when it has used `seconds` of processor time."""
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
 
 
 def run(task, terms):
-    """The line of a task, whatever becomes of its process."""
+    """The line of a task, however its process ends."""
     key = dict(zip(lines.KEY, task.key))
     if task.model.needs and importlib.util.find_spec(task.model.needs) is None:
         return lines.line(**key, status="error", reasons=[],
@@ -91,7 +90,7 @@ def timeout_of(what):
 
 
 def outcome(code, printed, said, limit_s):
-    """What a process left: the fields that it printed, or how it ended."""
+    """The result of a process: the fields that it printed, or how it ended."""
     if code == -signal.SIGXCPU:
         return timeout_of(f"{limit_s:g} s of the processor")
     if code == 0:
@@ -101,7 +100,7 @@ def outcome(code, printed, said, limit_s):
 
 
 def last_of(said):
-    """The last line that names an error, which a traceback ends with."""
+    """The last line that names an error, as at the end of a traceback."""
     known = [line for line in said.splitlines() if line.strip()]
     named = [line for line in known if re.match(r"[\w.]*(Error|Exception|[a-z][A-Z]\w*): ", line)]
     return " ".join((named or known or [""])[-1].split())[:SAID_MAX]
@@ -122,12 +121,12 @@ def run_all(tasks, terms, take):
 
 
 def left(done, total, seconds):
-    """An estimate of the seconds that are left, of those that the first ones took."""
+    """An estimate of the remaining seconds, from those that the first tasks took."""
     return seconds / done * (total - done) if done else None
 
 
 def clock(seconds):
-    """"1:02:05", or "2:05" of less than an hour."""
+    """"1:02:05", or "2:05" below an hour."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

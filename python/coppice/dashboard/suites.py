@@ -1,4 +1,4 @@
-"""Which models there are, and which of them a command asks for."""
+"""All models, and those that a command selects."""
 
 import fnmatch
 import importlib
@@ -8,15 +8,15 @@ SUITES = {"own": "own", "huggingface": "huggingface", "families": "families", "t
 
 
 def all_models(suites=SUITES):
-    """In the order of the lists. The packages that they come from are not imported."""
+    """All models, in the order of the lists. Does not import the packages that they come from."""
     return [model for suite in suites
             for model in importlib.import_module(
                 f"coppice.dashboard.{SUITES[suite]}").models()]
 
 
 def chosen(models, names):
-    """Those that are named, by suite, by name, or by either with "*"; without names all. Errors:
-    ValueError for a name that nothing has."""
+    """The models that `names` selects by suite or by name, both with "*" as a wildcard; all if
+    there are no names. Errors: ValueError for a name that matches nothing."""
     if not names:
         return list(models)
     found = {}

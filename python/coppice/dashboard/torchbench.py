@@ -1,4 +1,4 @@
-"""Models of PyTorch's Torchbench list: those of `torchvision` with few channels, and others as
+"""Models of PyTorch's Torchbench list: those of `torchvision` have few channels, and others are
 small modules of the same kind."""
 
 import functools
@@ -15,12 +15,12 @@ ALEXNET_PIXELS = 64  # It halves them five times.
 
 
 def vision():
-    """{name: of torchvision's module, a small model}."""
+    """{name: function of the module torchvision that makes a small model}."""
     def resnet(models, block, **more):
         return models.resnet.ResNet(block(models.resnet), [1, 1, 1, 1], CLASSES, **more)
 
     def headless(model, channels):
-        """The classifier of VGG and AlexNet is 100 times the rest."""
+        """Replaces the classifier of VGG or AlexNet, which is 100 times as large as the rest."""
         model.avgpool, model.classifier = nn.AdaptiveAvgPool2d(1), nn.Linear(channels, CLASSES)
         return model
 

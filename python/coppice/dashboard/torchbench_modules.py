@@ -1,4 +1,4 @@
-"""Modules of the kinds in PyTorch's Torchbench list that no package brings."""
+"""Small modules for the models of PyTorch's Torchbench list that are in no package."""
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ def convolved(inputs, outputs, stride=1):
 
 
 class Bert(nn.Module):
-    """tokens, sentences [B, L]: scores of which sentence follows, and of the words."""
+    """tokens, sentences [B, L]: scores for the next sentence, and for the words."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +58,7 @@ def draw_matting(size, full):
 
 
 class Painter(nn.Module):
-    """canvases [B, 9, 32, 32]: the strokes that come next, in 0 to 1."""
+    """canvases [B, 9, 32, 32]: the next strokes, from 0 to 1."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ class Discriminator(nn.Module):
 
 
 class Recommender(nn.Module):
-    """ratings [N, 96]: the same by way of few numbers."""
+    """ratings [N, 96]: an autoencoder with a narrow middle."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""PyTorch's list of models of TIMM, by `timm`: two blocks, few channels, images of 32 to 64
+"""PyTorch's list of TIMM models, from `timm`, with two blocks, few channels, and images of 32 to 64
 pixels."""
 
 import functools
