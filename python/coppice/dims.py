@@ -21,7 +21,7 @@ KINDS = ("auto", "dynamic", "maybe_dynamic", "static")
 class Dim:
     """A size with a name. Axes whose Dims have the same name have the same size in each call.
 
-    name         of the symbol, as expressions of outputs and guards name it
+    name of the symbol; expressions of outputs and guards use it
     min, max     bounds, in elements. A call outside them is refused, and so is a policy that is a
                  list of sizes and ends beyond `max`. None: no bound
     policy       the buckets that sizes are padded to: a ladder in words up to `max` ("pow2",
@@ -34,11 +34,11 @@ class Dim:
                  None: "exact" if no claim allows padding, or there is no `max`; otherwise powers of
                  two up to `max`, which are learned again like those of "learn" if `max` is at most
                  65,536 and fn mutates no static argument. "pow2" never changes
-    multiple_of  what every size is a multiple of
+    multiple_of every size is a multiple of this
     kind         "dynamic"; "auto": dynamic from its second size on; "maybe_dynamic" or "static": as
                  in SymbolKind
     exclude_01   sizes 0 and 1 are never padded, and nothing is padded to them
-    claim        what holds if this size is padded, in the words of coppice.claims: "any",
+    claim the promise that holds if this size is padded, in the words of coppice.claims: "any",
                  "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact":
                  it is not padded. None: what the callable claims
 
@@ -132,8 +132,8 @@ class Dim:
                 and size % (self.multiple_of or 1) == 0)
 
     def probes(self, size):
-        """Other sizes that the bounds allow, for trying what depends on it: the nearest ones
-        first, those far away last; none if there is no other."""
+        """Other sizes that the bounds allow, to try what depends on the size. The nearest ones come
+        first. Empty if there is no other size."""
         step = self.multiple_of or 1
         low = max(self.min or 0, min(2, size))
         below = list(range(size - step, low - 1, -step))
@@ -156,9 +156,9 @@ def dim_of(given):
 
 
 def policy_of(policy):
-    """A policy of one size, in whatever form it is given, as (text, maximum). The text is words
-    ("pow2", "learn") or JSON, which is read if its path is given; the maximum is the one given with
-    it, or None. None means no policy. Raises NotFound for a file that does not exist,
+    """A policy of one size, given in any form, as (text, maximum). The text is words ("pow2",
+    "learn") or JSON. If a path is given, its JSON is read. The maximum is the one given with the
+    policy, or None. None means no policy. Raises NotFound for a file that does not exist,
     InvalidArgument for anything that is not a policy."""
     if policy is None:
         return None
@@ -188,7 +188,7 @@ def listed(sizes):
 
 
 def ended(policy, maximum):
-    """The form in which the library takes a policy that policy_of read, for a size that ends at
+    """The policy that policy_of read, in the form that the library takes, for a size of at most
     `maximum` (None: unknown)."""
     text, end = policy
     if text == LEARN:
@@ -199,7 +199,7 @@ def ended(policy, maximum):
 
 
 def is_learned(policy):
-    """Whether a given policy is learned while calls go on."""
+    """Whether a policy is learned from calls while they run."""
     read = policy_of(policy)
     return read is not None and read[0] == LEARN
 
@@ -210,7 +210,7 @@ def is_path(policy):
 
 
 def json_of(policy):
-    """The text of a file."""
+    """The JSON text in a file."""
     path = pathlib.Path(policy)
     if not path.is_file():
         raise NotFound(f"{path}: no such policy file")
@@ -224,8 +224,9 @@ def json_of(policy):
 
 
 def apart(policies, where):
-    """Policies of one size each, {name: policy}, and those of two, {(name, name): policy}. Raises
-    InvalidArgument for a key that is neither, and for a size that has two."""
+    """Separates policies of one size, {name: policy}, from policies of two sizes, {(name, name):
+    policy}. Raises InvalidArgument for a key that is neither, and for a size that has two
+    policies."""
     alone, joint, seen = {}, {}, set()
     for key, policy in policies.items():
         names = (key,) if isinstance(key, str) else key
@@ -242,11 +243,12 @@ def apart(policies, where):
 
 
 def joint_policy_of(policy, names, where, maxima=(None, None)):
-    """What the library takes for a policy of two sizes together, by their names, which was tried.
-    Pairs ("1x512,4x128" or [(1, 512), (4, 128)]) end at the largest of each size, two ladders
-    ("pow2/linear:64") at `maxima`, and either where ("pow2/pow2", (4, 512)) says so; JSON, or its
-    path, says it itself. Raises NotFound for a file that is not there, InvalidArgument for what is
-    no such policy, Unimplemented for another version."""
+    """A policy of two sizes together, in the form that the library takes. The policy is checked.
+    Pairs ("1x512,4x128" or [(1, 512), (4, 128)]) end at the largest of each size. Two ladders
+    ("pow2/linear:64") end at `maxima`. Both end at given maxima if there are any: ("pow2/pow2", (4,
+    512)). JSON, or the file at a path, has its maxima in it. Raises NotFound for a file that does
+    not exist, InvalidArgument for anything that is not such a policy, Unimplemented for another
+    version."""
     whose = f"{where}: policy of {names[0]} and {names[1]}: "
     if isinstance(policy, str) and policy == LEARN:
         raise InvalidArgument(f"{whose}two sizes together are learned from a log, with "

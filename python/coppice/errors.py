@@ -24,7 +24,7 @@ class Error(RuntimeError):
 
 
 def place_of(driver_result):
-    """Says where a fault happened, as the emulator found it, and what to do then."""
+    """A text that says where the emulator found a fault, and what to do."""
     if driver_result not in FAULTS:
         return ""
     emulator = getattr(sys.modules.get("coppice.devices"), "_devices", {}).get(("emulator", 0))
@@ -47,8 +47,8 @@ def after_faults():
 
 
 def split_findings(found):
-    """Splits findings into errors, and those for a warning: copies of one value that a compiler has
-    rounded differently, so that chance decides a last bit."""
+    """Splits findings into errors and warnings. A warning is about copies of one value that a
+    compiler has rounded differently, so that chance decides the last bit."""
     warns = [finding for finding in found if finding.startswith("replicas differ: ")]
     return [finding for finding in found if finding not in warns], warns
 

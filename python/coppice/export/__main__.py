@@ -62,7 +62,7 @@ def parser():
 
 
 def load(text):
-    """The object that FILE.py:NAME names, and the module that it is in."""
+    """The object named by FILE.py:NAME, and its module."""
     file, colon, name = text.rpartition(":")
     if not colon or not file or not name.replace(".", "_").isidentifier():
         raise UsageError(f"{text!r} is not FILE.py:NAME")

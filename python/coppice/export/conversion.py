@@ -1,10 +1,11 @@
-"""Changes to Inductor. Its FX converter makes sizes expressions, and copies nodes. Its kernels give
-bools bits, and convert doubles to floats of 8 bits. It writes nothing in place through a view of
-another type, and nothing that the same kernel reads elsewhere.
+"""Changes to Inductor. Its FX converter writes sizes as expressions, and copies as nodes. Its
+kernels handle bools as bits, and convert doubles to floats of 8 bits. It does not write in place
+through a view of another type, or where the same kernel reads in another order.
 
-The converter computes a size step by step, by Python functions that it traces; some of them branch,
-and others count in fractions. The reader of the graph needs only the expression of a size, so a
-node has that. A copy that Inductor would write as a line of Python becomes `aten.copy_`.
+Without the changes, the converter computes a size step by step, with Python functions that it
+traces; some of them branch, and others use fractions. The reader of the graph needs only the
+expression of a size, so each size becomes one node that has it. A copy that Inductor would write as
+a line of Python becomes `aten.copy_`.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def size():
-    """The target of a node whose value is an expression of sizes. Only graphs in graphs are run."""
+    """The target of a node whose value is an expression of sizes. Only nested graphs are run."""
     raise ExportError("a subgraph, as of cond or while_loop, is not exported")
 
 
@@ -35,8 +36,8 @@ def retyped(tensor, dtype):
 
 
 def value_of(converter, expression):
-    """A proxy of a node that has an expression, each once. The converter's own way stays for what
-    is no integer, as conditions are."""
+    """A proxy of the node that has an expression. Each expression has one node. Expressions that
+    are not integers, such as conditions, are still converted by the converter's own code."""
     expression = sympy.sympify(expression)
     if expression in converter.expr_to_proxy:
         return converter.expr_to_proxy[expression]
@@ -52,12 +53,12 @@ computed = wrapper_fxir.FxConverter._sympy_interp
 
 
 def unobserved(converter):
-    """Inside the scope, nodes are made whose values are known already."""
+    """Inside the scope, the values of new nodes are not computed, because they are known."""
     return mock.patch.object(converter.gm, "_create_node_hooks", [])
 
 
 def node_of(converter, size):
-    """As FxConverter._generate_sym_node: integers and nodes stay what they are."""
+    """As FxConverter._generate_sym_node: integers and nodes are returned unchanged."""
     if isinstance(size, torch.fx.Node):
         return size
     size = sympy.sympify(size)
@@ -66,7 +67,7 @@ def node_of(converter, size):
 
 @dataclasses.dataclass
 class CopyLine(wrapper.WrapperLine):
-    """A copy into a buffer that there is, of another type or device."""
+    """A copy into an existing buffer of another type or device."""
 
     target: ir.IRNode
     source: ir.IRNode
@@ -124,15 +125,15 @@ def has_one_type(node):
 
 
 def is_view_of(value, node):
-    """Whether a fake tensor has the storage of what a node is."""
+    """Whether a fake tensor shares its storage with the value of a node."""
     base = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
     return isinstance(base, torch.Tensor) and base.layout == value.layout == torch.strided and (
         base.untyped_storage()._cdata == value.untyped_storage()._cdata)
 
 
 def in_place_of_one_type(known):
-    """An operator that a pass of Inductor's does in place, but not through another type: kernels
-    would store numbers as what the storage has, and a view of another width may be a copy."""
+    """Restricts an in-place pass of Inductor to tensors that are not views of another type: kernels
+    would store numbers in the type of the storage, and a view of another width may be a copy."""
     positions = known.mutated_arg
     positions = positions if isinstance(positions, tuple) else (positions,)
 
@@ -155,8 +156,9 @@ known_write = ir.MutationLayoutSHOULDREMOVE.__init__
 
 
 def write_what_is_computed(changed, value, *arguments, **named):
-    """As lowering.mutate_to. What is written through a view, and computed of what is written over,
-    is computed before: a thread would read what another has written."""
+    """As lowering.mutate_to. A value that is written through a view, and is computed from the bytes
+    that it overwrites, is computed first. Otherwise a thread could read what another thread has
+    written."""
     data = value.data if isinstance(value, ir.TensorBox) else value
     if isinstance(data, ir.BaseView) and changed.maybe_get_name() in data.get_read_names():
         data.realize()
@@ -165,8 +167,9 @@ def write_what_is_computed(changed, value, *arguments, **named):
 
 def is_overwritten_where_read(self, late, first, second):
     """As Scheduler.fusable_weak_dep: whether what `first` reads and `second` overwrites is read and
-    written by the same thread. That is known of loops that run alike: where `second` reads what
-    `first` computes in another order, its loops, or those of `first`, are yet to be turned."""
+    written by the same thread. This is known only if both run their loops in the same order. If
+    `second` reads in another order than `first` computes, the loops of one of them have yet to be
+    reordered."""
     computed = [write for write in first.read_writes.writes
                 if isinstance(write, dependencies.MemoryDep)]
     reads = [read.rename(self.mutation_renames) for read in second.unmet_dependencies
@@ -182,7 +185,7 @@ known_order = scheduler.Scheduler.fusable_weak_dep
 
 @contextlib.contextmanager
 def converting():
-    """Inside the scope, FX converters, kernels and passes do so."""
+    """Inside the scope, the changes of this module apply to FX converters, kernels and passes."""
     converter, kernels = wrapper_fxir.FxConverter, triton.TritonOverrides
     in_place = {target: in_place_of_one_type(known)
                 for target, known in reinplace.inplaceable_ops.items()}

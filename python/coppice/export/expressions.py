@@ -1,8 +1,8 @@
 """Turns SymPy expressions, including PyTorch's own functions, into expressions of a manifest.
 
 The language is that of include/coppice/base/expression.h: `//` rounds down and `%` has the sign of
-its right side, as in Python; comparisons give 0 or 1. PyTorch's functions are known by the names of
-their classes, so that this needs SymPy alone.
+its right side, as in Python; comparisons give 0 or 1. PyTorch's functions are recognised by the
+names of their classes, so this module needs only SymPy.
 """
 
 import fractions
@@ -27,8 +27,9 @@ POWERS_OF_TWO = {sign << bits for bits in range(EXACT_BITS + 1) for sign in (1, 
 
 
 def text_of(expression, names=None):
-    """An integer as it is; anything else as text, in which a symbol is called names[symbol's name].
-    Errors: ExportError for what the language has not, or an expression longer than it takes."""
+    """Returns an integer unchanged, and anything else as text. `names` maps the names of symbols to
+    those in the text. Errors: ExportError for an expression that the language cannot express, or
+    that is too long for it."""
     expression = sympy.sympify(expression)
     if expression.is_Integer:
         return int(expression)
@@ -47,9 +48,9 @@ def counts_in_fractions(e):
 
 
 def quotient_of(e):
-    """The integers of which a fraction is the quotient. Its last division may round, as no integer
-    is so near to a quotient of integers below 2^53 that it becomes one. Errors: ExportError if
-    something before that could round."""
+    """The two integers whose quotient is a fraction. The last division may round, because rounding
+    never turns a fraction of integers below 2^53 into an integer. Errors: ExportError if a step
+    before it could round."""
     if type(e).__name__ not in ("IntTrueDiv", "FloatTrueDiv"):
         return halved(e)
     base, above = halved(e.args[0])
@@ -62,9 +63,9 @@ def quotient_of(e):
 
 
 def decimal(e, above):
-    """The small fraction that a double, such as 0.1, stands for, if integers over `above` divided
-    by it round to what that fraction gives, wherever this is an integer: if the two are as near to
-    each other as 2^-54. None of any other."""
+    """The small fraction that a double such as 0.1 stands for, if both are within 2^-54 of each
+    other. Then n / `above` / double rounds to n / `above` / fraction for each integer n for which
+    the latter is an integer. None for any other double."""
     if not e.is_Float:
         return None
     number = fractions.Fraction(float(e))
@@ -76,8 +77,8 @@ def decimal(e, above):
 
 
 def halved(e):
-    """An integer, and the power of two that it is to be divided by, for a fraction that a computer
-    has exactly. Errors: ExportError if it may round."""
+    """An integer and the power of two that divides it, for a fraction that floating point
+    represents exactly. Errors: ExportError if it may round."""
     if e.is_integer:
         return e, sympy.Integer(1)
     name = type(e).__name__
@@ -101,7 +102,7 @@ def halved(e):
 
 
 class Printer:
-    """Every method returns a text and how tightly it binds."""
+    """Every method returns a text and its precedence."""
 
     def __init__(self, names):
         self.names = names
@@ -120,7 +121,7 @@ class Printer:
         raise ExportError(f"manifests have no {type(e).__name__}, as in {e}")
 
     def at(self, e, level):
-        """The text of an operand that has to bind at least that tightly."""
+        """The text of an operand, in parentheses if its precedence is below `level`."""
         text, binds = self.print(e)
         return text if binds >= level else f"({text})"
 
@@ -170,7 +171,8 @@ class Printer:
         return " * ".join(texts), MULTIPLY
 
     def negative(self, e):
-        """-e; the negative of a quotient of a negative is one that rounds up."""
+        """The text of -e. If e rounds a negative quotient down, the text rounds the positive one
+        up."""
         if type(e).__name__ in ("FloorDiv", "CleanDiv"):
             base, divisor = e.args
             if base.could_extract_minus_sign():
@@ -180,7 +182,7 @@ class Printer:
         return f"-{self.at(e, ATOM)}", NEGATE
 
     def fraction_of(self, e):
-        """A sum or a product with a denominator that is a number: an integer if it is a size."""
+        """A sum or a product whose denominator is a number. It is an integer if it is a size."""
         if not e.atoms(sympy.Rational) - e.atoms(sympy.Integer):
             return None
         numerator, denominator = sympy.fraction(sympy.together(e))
@@ -210,7 +212,7 @@ class Printer:
         return f"{quotient} % {self.at(modulus, NEGATE)}", MULTIPLY
 
     def rounded(self, e, word):
-        """floor or ceiling of a quotient of integers, however it is written."""
+        """floor or ceiling of a quotient of integers, in whatever form it is written."""
         inside = e.args[0]
         if counts_in_fractions(inside):
             base, divisor = quotient_of(inside)
@@ -267,7 +269,7 @@ class Printer:
         return self.print(e.args[0])
 
     def nested(self, name, arguments):
-        """A function of two arguments, of as many as there are."""
+        """Nests a function of two arguments, so that it takes any number of arguments."""
         ordered = sorted(arguments, key=lambda argument: (not argument.is_number, str(argument)))
         text = self.at(ordered[0], OR)
         for argument in ordered[1:]:

@@ -66,7 +66,7 @@ class CompilerError(ExportError):
 
 
 class TemplateError(CompilerError):
-    """A template of a product or a convolution makes no kernel; PyTorch's operator works."""
+    """A template of a matrix product or a convolution makes no kernel. PyTorch's operator works."""
 
 
 class PrologueError(TemplateError):
@@ -76,8 +76,9 @@ class PrologueError(TemplateError):
 def closest_tile(choices):
     """The Triton template of a GEMM or a convolution whose tile fits the sizes of the example.
 
-    Nothing is timed, as there is no device. Rows come from the example, so that a decoder's few
-    rows get a low tile; two to four stages fit the shared memory of every architecture."""
+    Nothing is timed, because there is no device. The number of rows comes from the example, so the
+    few rows of a decoder get a low tile. Two to four stages fit into the shared memory of every
+    architecture."""
     templates = templates_of(choices)
     if len(templates) < 2:  # Or an operator.
         return templates
@@ -99,15 +100,15 @@ def closest_tile(choices):
 
 
 def templates_of(choices):
-    """The Triton templates among the choices for a product or a convolution, which Inductor times;
-    an operator if there is none."""
+    """The Triton templates among the choices for a matrix product or a convolution. Inductor times
+    them. An operator if there is none."""
     return [choice for choice in choices
             if isinstance(choice, select_algorithm.TritonTemplateCaller)] or choices[:1]
 
 
 def work_of(tuner, configuration):
-    """How far a configuration is from ELEMENTS_PER_THREAD. Inductor would time configurations; its
-    first one gives a block of a reduction one row, in which most threads wait."""
+    """How far a configuration is from ELEMENTS_PER_THREAD. Inductor would time configurations. Its
+    first one gives a block of a reduction one row, so most threads wait."""
     per_thread = elements_of(tuner, configuration) / (WARP * configuration.num_warps)
     return abs(math.log2(per_thread / ELEMENTS_PER_THREAD))
 
@@ -126,18 +127,18 @@ def elements_of(tuner, configuration):
 
 
 def is_one_row(tuner):
-    """Whether a kernel has one element along x, which all threads along x then compute."""
+    """Whether a kernel has one element along x. All threads along x then compute it."""
     return (tuner.size_hints or {}).get("x") == 1
 
 
 def shares_elements(tuner, configuration):
-    """Whether several threads have the same element. A late thread may then read what another one
-    has written in its place."""
+    """Whether several threads have the same element. A late thread may then read what another
+    thread has already overwritten."""
     return elements_of(tuner, configuration) < WARP * configuration.num_warps
 
 
 def fitted(tuner, configuration):
-    """The configuration with no more threads than elements, as far as that can be."""
+    """The configuration, with no more threads than elements if that is possible."""
     if "XBLOCK" not in configuration.kwargs or not shares_elements(tuner, configuration):
         return configuration
     elements = elements_of(tuner, configuration)
@@ -150,8 +151,8 @@ def fitted(tuner, configuration):
 
 @contextlib.contextmanager
 def separate_results():
-    """Inside the scope, what a reduction computes, or a kernel of one element, does not take the
-    place of what it read: all threads read that, and one of them writes."""
+    """Inside the scope, a reduction, or a kernel of one element, does not write its result over its
+    input: all threads read the input, and one of them writes."""
     node = torch._inductor.scheduler.SchedulerNode
     decide = node.decide_inplace_update
 
@@ -181,8 +182,8 @@ def last_node(module):
 
 
 def take_annotated_types(tuner):
-    """Gives numbers the types that a kernel of the program's own annotates them with, as Triton's
-    launches do and Inductor does not; they are no constants then, where they are 1."""
+    """Gives numbers the types that the program's own kernel annotates, as a launch by Triton does
+    and Inductor does not. A number that is 1 is then not a constant."""
     signature, constants = tuner.triton_meta["signature"], tuner.triton_meta["constants"]
     for parameter in tuner.fn.params:
         name, kind = parameter.name, parameter.annotation_type
@@ -194,8 +195,8 @@ def take_annotated_types(tuner):
 
 
 def call_own_kernel(converter, line):
-    """Writes the launch of a Triton kernel that the program brings along. PyTorch's own wrapper
-    takes its arguments for those of the whole signature, in which constants stand between."""
+    """Writes the launch of a Triton kernel of the program's own. PyTorch's wrapper takes the
+    arguments as if they were the whole signature, but constants lie between them."""
     kernel = converter.kernels[line.kernel_name]
     tuner = kernel.tuner
     by_ir = "raw_args" in inspect.signature(converter._lookup_args).parameters
@@ -224,7 +225,8 @@ def call_own_kernel(converter, line):
 
 @contextlib.contextmanager
 def of_templates(fused):
-    """Inside the scope, errors are those of a template; `fused` ones compute their operands."""
+    """Inside the scope, errors are raised as those of a template. A `fused` template computes its
+    operands."""
     try:
         yield
     except Exception as error:
@@ -234,9 +236,9 @@ def of_templates(fused):
 
 @contextlib.contextmanager
 def observed(configurations, timed=False):
-    """Inside the scope, launches in the wrapper's graph carry their tuner as meta["tuner"], calls
-    their lowered node as meta["kernel"]. A tuner compiles so many configurations and loads none,
-    but for templates that Inductor times, if they are `timed` on a device that is there."""
+    """Inside the scope, launches in the wrapper's graph have their tuner as meta["tuner"], and
+    calls have their lowered node as meta["kernel"]. A tuner compiles that many configurations and
+    loads none, except for templates that Inductor times, if they are `timed` on a real device."""
     converter = wrapper_fxir.FxConverter
     reinterpret = converter._generate_reinterpret_helper
     call = converter._generate_triton_call
@@ -256,7 +258,8 @@ def observed(configurations, timed=False):
         last_node(self.gm).meta["kernel"] = kernel
 
     def reinterpret_and_retype(self, source, result, layout):
-        """A view of another type is one of sizes alone in the wrapper's graph."""
+        """In the wrapper's graph, a view of another type only has other sizes; this adds the
+        type."""
         reinterpret(self, source, result, layout)
         dtype = (layout.view.layout if isinstance(layout, ir.NonOwningLayout) else layout).dtype
         if dtype != source.get_dtype():
@@ -316,9 +319,9 @@ def observed(configurations, timed=False):
 
 
 def ordered_strides():
-    """Inside the scope, PyTorch does not guard on whether one stride divides another, when it asks
-    which of them is the larger: of sizes that vary it could not prove such a guard, and refuse the
-    program.
+    """Inside the scope, PyTorch does not guard on whether one stride divides another when it asks
+    which of them is larger. It could not prove such a guard for sizes that vary, and would refuse
+    the program.
     """
     if not hasattr(ir.Layout, "_stride_expr_ge_or_false"):
         return contextlib.nullcontext()
@@ -337,8 +340,8 @@ def ordered_strides():
 
 @contextlib.contextmanager
 def sizes_of_one():
-    """Inside the scope, a size whose example is 2 or more is not taken to differ from 1, so that
-    what is compiled is right for 1 as well; a place that has to know adds a guard all the same."""
+    """Inside the scope, PyTorch does not assume that a size whose example is 2 or more differs from
+    1, so the compiled code is also right for 1. Code that has to know adds a guard."""
     compute = getattr(fake_impls, "_compute_stride", None)
     with contextlib.ExitStack() as stack:
         stack.enter_context(
@@ -355,8 +358,8 @@ def sizes_of_one():
 
 
 def by_example(implementation):
-    """Within sizes_of_one, what is cut out of a tensor has the sizes that the example says, with a
-    guard, where 2.10 would give it one that nothing else has."""
+    """Inside sizes_of_one, a slice of a tensor has the sizes of the example, with a guard. PyTorch
+    2.10 would give it a new symbol."""
     def decided(*arguments, **named):
         with torch.fx.experimental._config.patch(backed_size_oblivious=False):
             return implementation(*arguments, **named)
@@ -365,7 +368,7 @@ def by_example(implementation):
 
 
 def settings(options=None):
-    """Inductor's configuration for an export, with more on top of it."""
+    """Inductor's configuration for an export, plus the given options."""
     known = torch._inductor.config
     return {**OPTIONS, **{name: value for name, value in OPTIONAL_OPTIONS.items()
                           if hasattr(known, name)}, **(options or {})}
@@ -374,7 +377,7 @@ def settings(options=None):
 @contextlib.contextmanager
 def compiling(capability, configurations=1, cubins=True, pretended=True):
     """Inside the scope, Inductor compiles for a device of that capability, which is pretended or
-    there, and leaves what Lifter reads. Errors: CompilerError, whatever Inductor raises."""
+    real, and keeps what Lifter reads. Errors: CompilerError, whatever Inductor raises."""
     device = pretended_device(capability, cubins) if pretended else contextlib.nullcontext()
     with device, observed(configurations, timed=not pretended), converting(), ordered_strides(), \
             without_line_information():
@@ -397,7 +400,7 @@ def compile_graph(module, capability, configurations=1, options=None, cubins=Tru
 
 
 def line_of(node):
-    """The line of the model that a node of the wrapper's graph comes from, if something knows it.
+    """The line of the model that a node of the wrapper's graph comes from, if it is known.
     """
     kernel = node.meta.get("kernel")
     origins = [node] + sorted(getattr(kernel, "origins", None) or (), key=str)

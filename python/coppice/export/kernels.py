@@ -61,15 +61,16 @@ def parse_architectures(texts):
 
 @contextlib.contextmanager
 def without_line_information():
-    """Inside the scope, images name no file of this machine, so equal sources give equal bytes."""
+    """Inside the scope, images contain no file names of this machine, so equal sources give equal
+    bytes."""
     with mock.patch.dict(os.environ, TRITON_DISABLE_LINE_INFO="1"):
         yield
 
 
 @functools.lru_cache
 def up_to_ptx(compiler):
-    """A compiler of Triton's that ends with PTX, which is its cubin; its results are kept apart
-    from others."""
+    """A Triton compiler that stops at PTX and returns it in place of a cubin. Its cached results
+    are separate from those of other compilers."""
     class Compiler(compiler):
         def make_cubin(self, src, metadata, opt, capability):
             return src.encode()
@@ -122,9 +123,9 @@ def passed(name, kind, value):
 
 
 def packed(kind, number):
-    """The bytes of a number as Triton's launcher for CUDA passes it: what is too large for the type
-    that its parameter is annotated with is cut, or infinite; bf16 is cut, too. Errors: TypeError,
-    OverflowError, as of Triton's."""
+    """The bytes of a number as Triton's launcher for CUDA passes it. A number that is too large for
+    the annotated type of its parameter is truncated, or becomes infinite; bf16 is truncated, too.
+    Errors: TypeError, OverflowError, as Triton raises them."""
     word = SCALARS[kind]
     size = SCALAR_BYTES[word]
     if word not in FRACTIONS:
@@ -135,8 +136,8 @@ def packed(kind, number):
 
 
 def number_argument(parameter, kind, value, multiple=None):
-    """A number, or the text of an expression, as an argument of a step: what a kernel gets for it
-    at a launch by Triton. Errors: ExportError."""
+    """A number, or the text of an expression, as an argument of a step. The kernel gets the same as
+    from a launch by Triton. Errors: ExportError."""
     word = SCALARS[kind]
     if word in FRACTIONS:
         try:
@@ -151,7 +152,8 @@ def number_argument(parameter, kind, value, multiple=None):
 
 
 def rounded(parameter, kind, number):
-    """What a parameter holds of a fraction; of f32 the same, whose text is shorter."""
+    """The value that a parameter holds for a fraction. For f32 it is the number itself, whose text
+    is shorter."""
     bytes_ = held(parameter, kind, number)
     if SCALARS[kind] not in ("f32", "bf16"):
         return number
@@ -167,7 +169,7 @@ def held(parameter, kind, number):
 
 
 def source_parameters(source):
-    """Names and types of what an ASTSource takes at a launch, in order."""
+    """Names and types of the arguments that an ASTSource takes at a launch, in order."""
     named = list(source.fn.arg_names)
     paths = [name if isinstance(name, tuple) else (name,) for name in source.constants]
     fixed = {named[path[0]] if isinstance(path[0], int) else path[0]
@@ -177,7 +179,7 @@ def source_parameters(source):
 
 
 def divisibility(source):
-    """For each parameter of an ASTSource that was compiled as a multiple of a number: that
+    """{parameter: number} for each parameter of an ASTSource that was compiled as a multiple of a
     number."""
     known = {}
     for path, attributes in (source.attrs or {}).items():
@@ -188,7 +190,7 @@ def divisibility(source):
 
 
 def parameter_at(source, path):
-    """The name of a parameter, or of a member of one, as `passed` has it."""
+    """The name of a parameter, or of a member of one, as in `passed`."""
     name = source.fn.arg_names[path[0]]
     kind = source.signature[name]
     for index in path[1:]:
@@ -208,9 +210,9 @@ def bytes_of_type(kind, where):
 def add_kernel(package, name, variants, architectures, values=None):
     """Adds a kernel with a target per architecture and variant.
 
-    `variants` are (variant's name, compiled kernel, its values); whatever else an architecture
-    needs is compiled from the source of each. Returns the kernel's name in the package and its
-    parameters as source_parameters. Errors: ExportError."""
+    `variants` are (variant's name, compiled kernel, its values). For other architectures, the
+    source of each is compiled again. Returns the kernel's name in the package and its parameters as
+    source_parameters. Errors: ExportError."""
     first = variants[0][1]
     parameters = source_parameters(first.src)
     expected = [bytes_of_type(kind, name) for _, kind in parameters] + [8] * TRAILING_POINTERS

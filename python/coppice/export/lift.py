@@ -4,7 +4,7 @@
     placeholder                          an input, a constant, or a scalar
     empty_strided                        a temporary, or the output that it is returned as
     as_strided                           the same buffer at another offset
-    operator whose result is a view      the same buffer, as another type perhaps
+    operator whose result is a view the same buffer, perhaps as another type
     launch of a Triton kernel            a kernel step
     mm, bmm, addmm, baddbmm              a `gemm` call
     any other operator                   a call `aten.<operator>.<overload>`; its option `complex`
@@ -112,8 +112,8 @@ class Lifter:
         return self.simplified[expression]
 
     def text(self, expression):
-        """An integer or expression in the names of the program. Errors: ExportError if it needs
-        what only running tells."""
+        """An integer or expression with the names of the program. Errors: ExportError if its value
+        is known only at run time."""
         expression = self.simplify(sympy.sympify(expression))
         unknown = sorted(symbol.name for symbol in expression.free_symbols
                          if symbol.name not in self.names)
@@ -179,7 +179,8 @@ class Lifter:
             self.buffers[name] = {"role": "temporary", "bytes": self.text(bytes_)}
 
     def view(self, source, shape, strides, offset=0):
-        """as_strided counts its offset from where what Inductor takes for a buffer begins."""
+        """as_strided counts its offset from the beginning of the tensor that Inductor treats as a
+        buffer."""
         base = self.values[source]
         begin = self.begins.get(source, 0) + self.number(offset) * ELEMENT_BYTES[base.dtype]
         shape, strides = (tuple(self.number(size) for size in sizes) for sizes in (shape, strides))
@@ -189,8 +190,8 @@ class Lifter:
         return dataclasses.replace(self.values[source], dtype=self.dtype(dtype))
 
     def lift_view(self, node):
-        """Lifts a result that is a view of what the operator reads; Inductor treats it as a buffer
-        of its own. Returns whether the node is one."""
+        """Lifts a result that is a view of what the operator reads. Inductor treats it as a
+        separate buffer. Returns whether the node has such a result."""
         source, value = node.args[0] if node.args else None, node.meta.get("val")
         if not isinstance(value, torch.Tensor) or not is_view_of(value, source) or (
                 node.target._schema.is_mutable):
@@ -238,8 +239,8 @@ class Lifter:
             self.return_tensor(name, tensor)
 
     def return_tensor(self, name, tensor):
-        """The buffer itself if nothing else refers to it, its bytes if they have an owner that
-        stays, else a copy."""
+        """Returns the buffer itself if nothing else refers to it, a view of its bytes if their
+        owner stays alive, and a copy otherwise."""
         if name in self.buffers:
             raise ExportError(f"the output {name} has the name of another buffer; give it another")
         root = self.buffers[tensor.buffer]
@@ -256,7 +257,7 @@ class Lifter:
                                "from": self.operand(tensor), "bytes": self.text(size)})
 
     def is_all(self, tensor):
-        """Whether a tensor has all bytes of its buffer, in whatever shape."""
+        """Whether a tensor has all bytes of its buffer, in any shape."""
         root = self.layouts[tensor.buffer]
         missing = span(root.shape, root.strides) - span(tensor.shape, tensor.strides)
         return (tensor.dtype, tensor.offset) == (root.dtype, 0) and sympy.expand(missing) == 0
@@ -310,9 +311,10 @@ class Lifter:
         self.note_writes(step["args"])
 
     def keep_what_is_read(self, step, arguments, shared):
-        """Where a kernel reads a buffer by one parameter and writes it by another, and several
-        threads may have one element of it, each for itself (all are `shared`, or those of a row in
-        a reduction): lets it read a copy. A late thread would read what another has written."""
+        """Lets a kernel read a copy of a buffer if it reads the buffer by one parameter and writes
+        it by another, and several threads may compute the same element (all elements are `shared`,
+        or those of a row in a reduction). Otherwise a late thread would read what another has
+        written."""
         rows = self.number(arguments["xnumel"]) if "xnumel" in arguments else 1
         reduces = any(re.fullmatch(r"r\d*_?numel", name) for name in arguments)
         written = {argument["buffer"] for argument in step["args"]
@@ -335,7 +337,7 @@ class Lifter:
             argument["buffer"] = copy
 
     def named_grid(self, axes, arguments, blocks, plain):
-        """The grid in the kernel's own block sizes, where that is the same."""
+        """The grid as an expression of the kernel's block sizes, if that gives the same grid."""
         result = list(plain)
         for index, axis in enumerate(axes):
             block = f"{axis.upper()}BLOCK"
@@ -361,8 +363,8 @@ class Lifter:
         return kernels.number_argument(parameter, kind, value, multiple)
 
     def access(self, found, tensor):
-        """A buffer that something wrote before may keep part of that, so what a kernel only writes
-        is not all of it."""
+        """The access of a parameter. If something wrote a buffer before, part of that may remain,
+        so a kernel that only writes the buffer may not write all of it."""
         fresh = self.buffers[tensor.buffer]["role"] == "temporary"
         return found if found != "w" or (fresh and tensor.buffer not in self.written) else "rw"
 
@@ -407,7 +409,7 @@ class Lifter:
                    for part in node.all_input_nodes)
 
     def lift_copy(self, node):
-        """A copy of bytes, or what PyTorch makes of other types and layouts."""
+        """Lifts a copy: as a copy of bytes, or as PyTorch's operator if types or layouts differ."""
         target, source = (self.values[part] for part in node.args[:2])
         self.values[node] = target
         if dataclasses.replace(source, buffer=target.buffer, offset=target.offset) == target:
@@ -421,8 +423,8 @@ class Lifter:
         self.add_call("aten._to_copy.default", [source], [target], {"dtype": dtype})
 
     def call_arguments(self, node):
-        """Tensors that are read, those of `out`, options of all else, and tensors changed in
-        place."""
+        """Tensors that are read, tensors of `out`, options (all other arguments), and tensors that
+        are changed in place."""
         inputs, outputs, options, changed = [], [], {}, []
         given = dict(zip((argument.name for argument in node.target._schema.arguments), node.args))
         given.update(node.kwargs)
@@ -444,8 +446,8 @@ class Lifter:
         return inputs, outputs, options, changed
 
     def option(self, name, value, inputs):
-        """An integer, or JSON of what is no tensor; tensors of a list go to the inputs, and the
-        list has "input:3" for them."""
+        """An option: an integer, or JSON. Tensors in a list are added to the inputs, and the list
+        has "input:3" in their place."""
         def plain(part):
             if isinstance(part, (list, tuple)):
                 return [plain(member) for member in part]
@@ -471,8 +473,9 @@ class Lifter:
         return known if isinstance(known, str) else json.dumps(known, separators=(",", ":"))
 
     def allocate_results(self, node):
-        """Buffers for what the operator itself would allocate; of many, some may be left out, and
-        some are sizes, as attention gives back for its backward pass."""
+        """Buffers for the results that the operator would allocate itself. If there are several,
+        some may be left out, and some are sizes, such as those that attention returns for its
+        backward pass."""
         value = node.meta.get("val")
         many = isinstance(value, (tuple, list))
         results = []
@@ -530,11 +533,11 @@ class Lifter:
 
 
 def returned_values(output):
-    """Nodes that an output node returns, and whatever else it does."""
+    """The values that an output node returns, nodes or not."""
     values = output.args[0]
     return [values] if isinstance(values, torch.fx.Node) else list(values)
 
 
 def makes_tensors(target):
-    """Whether an operator gives back more than what it changes."""
+    """Whether an operator returns tensors other than those that it changes."""
     return any(result.alias_info is None for result in target._schema.returns)

@@ -1,8 +1,8 @@
 """Builds, names and writes a kernel package, as runtime/package/FORMAT.md describes it.
 
-Programs, kernels and steps are plain dicts with the fields of that page; here are the parts that
-have rules of their own: canonical JSON, digests, names of files, and the two containers. Needs
-nothing but Python.
+Programs, kernels and steps are plain dicts with the fields of that page. This module has the parts
+with rules of their own: canonical JSON, digests, names of files, and the two containers. It needs
+only Python.
 """
 
 import hashlib
@@ -30,23 +30,25 @@ DTYPE_BYTES = {
 
 
 class ExportError(Exception):
-    """Something cannot become a package. The message says in one line where, what, and what to
+    """A program cannot become a package. The message says in one line where, what, and what to
     do."""
 
 
 def fraction(value):
-    """A number that need not be an integer, as manifests have it: "0.5", "inf", "nan"."""
+    """A number that may be a fraction, as text in a manifest: "0.5", "inf", "nan"."""
     return repr(float(value))
 
 
 def canonical(value):
-    """The one text of a manifest, as bytes. Errors: ExportError for what canonical JSON has not."""
+    """The canonical JSON of a manifest, as bytes. Errors: ExportError for values that canonical
+    JSON cannot hold."""
     check_values(value, "")
     return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
 
 def check_values(value, where):
-    """Refuses floats, integers beyond 64 bits and keys that are no text, by JSON pointer."""
+    """Refuses floats, integers beyond 64 bits, and keys that are not text. The error has their JSON
+    pointer."""
     if isinstance(value, dict):
         for key, member in value.items():
             if not isinstance(key, str):
@@ -72,7 +74,7 @@ def check_name(name):
 
 
 def row_major(shape):
-    """Strides of a tensor without gaps, in elements; of plain integers."""
+    """Strides of a tensor without gaps, in elements. Sizes are plain integers."""
     strides, step = [], 1
     for size in reversed(shape):
         strides.insert(0, step)
@@ -81,8 +83,9 @@ def row_major(shape):
 
 
 class Package:
-    """A package while it is made. Its sections are dicts that callers may read and fill: `modules`,
-    `kernels`, `constants`, `programs`. add_file adds files, and add_module adds images."""
+    """A package under construction. Its sections are dicts that callers may read and fill:
+    `modules`, `kernels`, `constants`, `programs`. add_file adds files, and add_module adds
+    images."""
 
     def __init__(self, producer="coppice.export", version=VERSION, **more):
         self.producer = {"name": producer, "version": version, **more}
@@ -91,15 +94,15 @@ class Package:
         self.modules, self.kernels, self.constants, self.programs = {}, {}, {}, {}
 
     def add_file(self, folder, ending, data):
-        """Keeps bytes under a name made from their digest; equal bytes are kept once. Returns the
+        """Adds bytes under a name made from their digest. Equal bytes are stored once. Returns the
         name."""
         name = f"{folder}/{hashlib.sha256(data).hexdigest()[:16]}.{ending}"
         self.files[name] = data
         return name
 
     def add_module(self, name, data, image_format, arch):
-        """Keeps an image. Returns the module's name; an equal image that is there already gives its
-        name."""
+        """Adds an image. Returns the module's name, which is that of an equal image if there is
+        one."""
         module = {"file": self.add_file("bin", image_format, data), "format": image_format,
                   "arch": arch}
         for known, other in self.modules.items():
@@ -108,8 +111,8 @@ class Package:
         return self._add(self.modules, name, module)
 
     def add_kernel(self, name, kernel):
-        """Keeps a kernel. Returns its name: that of an equal kernel that is there already, or the
-        given one, with a number behind it if another kernel has that name."""
+        """Adds a kernel. Returns its name: that of an equal kernel if there is one; otherwise the
+        given name, followed by a number if another kernel has that name."""
         for known, other in self.kernels.items():
             same = {**other, "source": None} == {**kernel, "source": None}
             if same:
@@ -189,7 +192,8 @@ def write_folder(path, contents):
 
 
 def write_zip(path, contents):
-    """The canonical zip, to a path or a file: stored entries that begin at multiples of 4096."""
+    """Writes the canonical zip to a path or a file. Its entries are not compressed, and begin at
+    multiples of 4096."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
         for name, data in contents:
             entry = zipfile.ZipInfo(check_file_name(name), (1980, 1, 1, 0, 0, 0))
@@ -212,12 +216,12 @@ def check_file_name(name):
 
 
 def bytes_of(shape, dtype):
-    """Bytes of a dense tensor of plain integers."""
+    """Bytes of a dense tensor whose sizes are plain integers."""
     return math.prod(shape) * DTYPE_BYTES[dtype]
 
 
 def walk(value):
-    """Every dict inside of steps or buffers."""
+    """Every dict in steps or buffers."""
     if isinstance(value, dict):
         yield value
         value = list(value.values())

@@ -1,4 +1,4 @@
-"""Compares what was lifted with the metadata of the graph that was compiled.
+"""Compares a lifted program with the metadata of the graph that was compiled.
 
 The two share only names of sizes: PyTorch computed the graph's metadata before Inductor saw the
 graph.
@@ -11,8 +11,8 @@ from coppice.export.sizes import size_of
 
 
 def check_output(where, lifted, value, dtype, shape_env, exact=True):
-    """Compares an output with the fake tensor that it must match, whose type packages call `dtype`:
-    type, axes and sizes, and strides if it is `exact`. Errors: ExportError."""
+    """Compares an output with the fake tensor that it must match: type, axes and sizes, and strides
+    if `exact`. `dtype` is the type of the fake tensor, as packages name it. Errors: ExportError."""
     if lifted.dtype != dtype:
         raise ExportError(f"{where} was compiled as {lifted.dtype}; the graph has {value.dtype}")
     if len(lifted.shape) != value.dim():

@@ -14,7 +14,7 @@ def on_cuda(value):
 
 
 def makes_on_cpu(node):
-    """Whether a node makes a tensor of no other, and does not say where."""
+    """Whether a node makes a tensor from no other tensor, and names no device."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return False
     arguments = {argument.name: str(argument.type) for argument in node.target._schema.arguments}
@@ -24,8 +24,8 @@ def makes_on_cpu(node):
 
 
 def hold_numbers(node):
-    """Lets an operator that is given numbers for all its tensors take tensors that hold them, which
-    are where the others are."""
+    """If an operator gets numbers in place of all its tensors, gives it tensors that hold the
+    numbers and are on the device of the others."""
     result = node.meta.get("val")
     takes_tensor = ["Tensor" in str(argument.type) for argument in node.target._schema.arguments]
     values = [value.meta.get("val") if isinstance(value, torch.fx.Node) else value
@@ -38,7 +38,7 @@ def hold_numbers(node):
 
 
 def held(user, mode, value):
-    """A node of a tensor of one number, in front of another node."""
+    """Inserts a node that makes a tensor of one number, before another node."""
     known = value.meta["val"] if isinstance(value, torch.fx.Node) else value
     dtype = torch.get_default_dtype() if isinstance(known, float) else (
         torch.bool if isinstance(known, bool) else torch.int64)
@@ -51,8 +51,8 @@ def held(user, mode, value):
 
 
 def move_to_cuda(module):
-    """A graph computes where its inputs are: on the CPU. Puts all of it on CUDA, with the graphs
-    that it calls."""
+    """Moves a graph, and the graphs that it calls, to CUDA. It was traced on the CPU, where its
+    inputs are."""
     cuda = torch.device("cuda")
 
     def moved(value):

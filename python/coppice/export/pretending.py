@@ -1,8 +1,8 @@
-"""A CUDA device that the machine does not have, for what compiles for it.
+"""A CUDA device that the machine does not have, for compilers.
 
-Triton and PyTorch's compilers ask for it in functions of their modules, which all threads share. So
-these functions are replaced by ones that answer by thread: only those that pretend are told of the
-device, and others, which may launch kernels meanwhile, are told what there is.
+Triton and PyTorch's compilers find the device with functions of their modules, which all threads
+share. So these functions are replaced by ones whose answer depends on the thread: only threads that
+pretend see the device. Other threads, which may launch kernels meanwhile, see the real devices.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def properties(capability):
 
 
 class Driver:
-    """What Triton asks its driver while it compiles."""
+    """The part of a Triton driver that compiling needs."""
 
     capability = 80
 
@@ -72,13 +72,14 @@ class Driver:
 
 
 class Pretended(threading.local):
-    """What a thread pretends to have, None: nothing. Other threads see what there is."""
+    """What a thread pretends to have (None: nothing). Other threads see the real devices."""
 
     driver = active = compiler = interface = None
 
 
 class ByThread:
-    """What this thread pretends to have by a name of Pretended, else what is `real`."""
+    """An attribute with a name of Pretended: what this thread pretends to have, or else what is
+    `real`."""
 
     def __init__(self, real, name):
         self.real, self.name = real, name
@@ -107,7 +108,8 @@ _scopes = 0  # That threads are in now.
 
 
 def remembered():
-    """Functions that keep what PyTorch asked devices, each with its owner and name."""
+    """PyTorch's functions that cache what they learn about devices, each with its owner and
+    name."""
     for owner in (torch._inductor.utils, hints.DeviceProperties, torch.utils._triton):
         for name in ("is_big_gpu", "get_max_num_sms", "get_num_sms", "create",
                      "get_gpu_shared_memory", "has_triton"):
@@ -118,8 +120,8 @@ def remembered():
 
 @contextlib.contextmanager
 def pretending(**what):
-    """Inside the scope, this thread pretends to have something. While any thread does, what would
-    tell of it asks which thread wants to know."""
+    """Inside the scope, this thread pretends to have something. While any thread pretends,
+    functions that could reveal it check which thread calls."""
     global _scopes
     with _lock:
         if not _scopes:
@@ -141,7 +143,8 @@ def pretending(**what):
 
 
 def replace_by_thread(stack):
-    """Replaces, until the stack is closed, what Triton and PyTorch's compilers ask a device."""
+    """Replaces the functions by which Triton and PyTorch's compilers query a device, until the
+    stack is closed."""
     backends, config = triton.backends.backends, type(triton.runtime.driver)
     known, active = backends["nvidia"], config.active.fget
     made = backends["nvidia"] = dataclasses.replace(
@@ -188,7 +191,7 @@ def answering(real, name, is_static):
 
 
 def unremembered(real, asked, is_static):
-    """What remembers its answers, but for those about what is pretended."""
+    """A function that caches its answers, except for those about a pretended device."""
     def answer(*arguments, **named):
         return (real if pretended.interface is None else asked)(*arguments, **named)
 
@@ -198,7 +201,7 @@ def unremembered(real, asked, is_static):
 
 @contextlib.contextmanager
 def pretended_driver(capability, cubins=True):
-    """Inside the scope, Triton alone finds a CUDA device on this thread, to compile for."""
+    """Inside the scope, only Triton finds a CUDA device on this thread, to compile for."""
     found = type("PretendedDriver", (Driver,), {"capability": capability})
     compiler = real_of(triton.backends.backends["nvidia"].compiler)
     with pretending(driver=found, active=found(),
@@ -209,7 +212,7 @@ def pretended_driver(capability, cubins=True):
 @contextlib.contextmanager
 def pretended_device(capability, cubins=True):
     """Inside the scope, PyTorch's compilers and Triton find one CUDA device on this thread. Nothing
-    can run on it. Without `cubins` Triton ends with PTX, in half the time."""
+    can run on it. Without `cubins`, Triton stops at PTX, which takes half the time."""
     known = properties(capability)
     cuda = {
         "is_available": lambda: True, "get_device_properties": lambda device=None: known,
@@ -229,6 +232,6 @@ def pretended_device(capability, cubins=True):
 
 
 def forget_devices():
-    """Drops what PyTorch remembers of the devices that it asked."""
+    """Drops what PyTorch has cached about devices."""
     for known, _, _ in remembered():
         known.cache_clear()

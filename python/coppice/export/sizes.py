@@ -15,7 +15,7 @@ REMAINDERS = (PythonMod, Mod)
 
 
 def identifier(text):
-    """The text as a name that expressions may use."""
+    """The text, changed into a name that is valid in expressions."""
     return re.sub(r"\W", "_", text)
 
 
@@ -27,7 +27,7 @@ def finite(limit, instead):
 def peak_of(text, largest):
     """The largest number that may occur while an expression is computed, for sizes of up to
     `largest`: a subtracted term counts as if it were added. A symbol without a limit in `largest`
-    counts as one."""
+    counts as 1."""
     peak = 0
 
     def reach(node):
@@ -66,20 +66,20 @@ def follows_from_limits(condition, limits):
 
 
 def limits_as_guards(name, low, high):
-    """Conditions of a scalar, whose limits are stored nowhere else. PyTorch assumes that it is not
-    negative, unless the example is."""
+    """The limits of a scalar as guards, because they are stored nowhere else. PyTorch assumes that
+    the scalar is not negative, unless the example is."""
     below = [f"{name} >= {low}"]
     return below + ([f"{name} <= {high}"] if high < INT64_MAX >> 1 else [])
 
 
 def limits_of(shape_env, symbol):
-    """The least and the largest size of a symbol, 0 and INT64_MAX where there is no limit."""
+    """The least and the largest size of a symbol: 0 and INT64_MAX if there is no limit."""
     limits = shape_env.var_to_range[symbol]
     return max(finite(limits.lower, 0), 0), finite(limits.upper, INT64_MAX)
 
 
 def open_conditions(shape_env):
-    """What PyTorch assumed about sizes, except what their limits say already."""
+    """PyTorch's assumptions about sizes, except those that follow from their limits."""
     for guard in shape_env.guards:
         condition = in_whole_chunks(shape_env.replace(guard.expr))
         if not follows_from_limits(condition, shape_env.var_to_range):
@@ -87,7 +87,8 @@ def open_conditions(shape_env):
 
 
 def guards_of(shape_env, names):
-    """The open conditions in the names of a program. Errors: ExportError of a size without one."""
+    """The open conditions, with the names of a program. Errors: ExportError for a size that has no
+    name."""
     result = []
     for condition in open_conditions(shape_env):
         unknown = {symbol.name for symbol in condition.free_symbols} - set(names)
@@ -106,14 +107,15 @@ def size_of(value):
 
 
 def in_whole_chunks(expression):
-    """(c - n % c) % c, by which many pad n to whole chunks of c, as c * ((n + c - 1) // c) - n:
-    what is divided by chunks then gets short, where every remainder would stay."""
+    """Rewrites (c - n % c) % c, the usual padding of n to whole chunks of c, as c * ((n + c - 1) //
+    c) - n. Expressions that divide by chunks then become short, while a remainder would stay in
+    each of them."""
     return expression.replace(lambda e: type(e) in REMAINDERS,
                               lambda e: whole_chunks(*e.args) or e)
 
 
 def whole_chunks(value, divisor):
-    """The remainder in those words; None of any other."""
+    """The remainder in that form; None for any other expression."""
     rest = divisor - value
     chunk = divisor.is_Integer and divisor > 0
     if not chunk or type(rest) not in REMAINDERS or rest.args[1] != divisor:
@@ -130,13 +132,14 @@ def dense_strides(shape):
 
 
 def is_dense(shape, strides):
-    """Whether row-major strides say the same, whatever axes of one element say."""
+    """Whether strides are row-major. Strides of axes with one element do not matter."""
     return all(size == 1 or stride == dense
                for size, stride, dense in zip(shape, strides, dense_strides(shape)))
 
 
 def overlaps(shape, strides):
-    """Whether elements of a tensor of these numbers may share memory, as of expand and unfold."""
+    """Whether elements of a tensor with this shape and these strides may share memory, as after
+    expand and unfold."""
     reach = 1
     for stride, size in sorted(zip(strides, shape)):
         if size > 1 and stride < reach:

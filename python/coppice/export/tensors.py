@@ -1,4 +1,5 @@
-"""Types of elements as packages call them, and tensors as programs see them: views of buffers."""
+"""The names of element types in packages, and the tensors of programs, which are views of
+buffers."""
 
 import dataclasses
 
@@ -21,7 +22,7 @@ ELEMENT_BYTES = {**DTYPE_BYTES, **{pair: 2 * DTYPE_BYTES[part] for pair, part in
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    """A view of a buffer: sizes are integers or SymPy expressions, the offset in bytes."""
+    """A view of a buffer. Sizes are integers or SymPy expressions; the offset is in bytes."""
 
     buffer: str
     offset: object
@@ -31,7 +32,7 @@ class Tensor:
 
 
 def in_pairs(tensor):
-    """A tensor of complex numbers as one of their parts; any other as it is."""
+    """A complex tensor as a tensor of its real and imaginary parts; any other tensor unchanged."""
     if tensor.dtype not in PARTS:
         return tensor
     strides = (*(stride * 2 for stride in tensor.strides), sympy.Integer(1))
