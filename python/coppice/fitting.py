@@ -1,4 +1,4 @@
-"""What the graphs of a package take on a card, before there is one."""
+"""How much memory the graphs of a package take on a card, without the card."""
 
 import contextlib
 import json
@@ -29,9 +29,9 @@ def fit(package, traffic, *, memory="80GiB", weights=0, kv_bytes_per_token=0, kv
                         text such as "24GiB"
     kv_bytes_per_token  bytes of the cache per token, to count what is left in tokens
     kv_tokens_min       tokens that have to fit
-    lanes, buckets      calls at the same time; buckets of a program at most
+    lanes, buckets calls at the same time; most buckets of a program
     padding_max         in %, for the goals "tokens" and "graphs"
-    replays_min         in % of the calls: so many have a bucket
+    replays_min the least share of calls that have a bucket, in %
     goal                "tokens" (the most memory is left), "padding" (the least is computed) or
                         "graphs" (the fewest)
     exact               as in coppice.load
@@ -40,7 +40,7 @@ def fit(package, traffic, *, memory="80GiB", weights=0, kv_bytes_per_token=0, kv
     write, plot         a folder for policies and a profile; a file for a picture
 
     Returns a dict: the chosen buckets and their figures, and `frontier`, a list of all choices.
-    Without a choice that fits, `fits` is False and there are no figures of a chosen one. Raises
+    If no choice fits, `fits` is False, and the figures of a chosen one are missing. Raises
     coppice.InvalidArgument for a wrong package, traffic or option.
     """
     compare = [compare] if isinstance(compare, str) else compare
@@ -76,8 +76,8 @@ def pairs(given):
 
 
 def tables(sizes, folder):
-    """Writes the sizes as one table, a column for each symbol; returns its path, and what --size
-    says of the columns."""
+    """Writes the sizes as one table, a column for each symbol; returns its path, and the value of
+    --size for its columns."""
     rows = max((len(values) for values in sizes.values()), default=0)
     try:
         columns = [[*map(operator.index, values), *[""] * (rows - len(values))]

@@ -1,4 +1,4 @@
-"""Policies learned from the sizes of calls: once, and again while calls go on."""
+"""Policies learned from the sizes of calls, once or repeatedly."""
 
 import collections
 import itertools
@@ -22,16 +22,16 @@ def started(maximum, start=START):
 
 
 def learns_unasked(maximum):
-    """Whether a size that may be padded, and has no policy, is learned: one whose largest value is
-    small enough that each size is counted by itself."""
+    """Whether the buckets of a size that may be padded, and has no policy, are learned. They are if
+    the maximum is small enough that each size has a counter of its own."""
     return maximum is not None and 1 <= maximum <= LIMIT
 
 
 class Learner:
-    """Learns the buckets of a program's sizes again, every PERIOD calls, on the thread of a call,
-    which records up to 4 new buckets then. Threads: calls of one program take turns. Besides the
-    recordings, such a call takes half a millisecond for sizes up to 256, and 40 ms for sizes up to
-    65,536 if each of them occurs."""
+    """Learns the buckets of a program's sizes again after every PERIOD calls, on the thread of a
+    call, which then records up to 4 new buckets. Threads: calls of one program take turns. Besides
+    the recordings, such a call takes half a millisecond for sizes up to 256, and 40 ms for sizes up
+    to 65,536 if each of them occurs."""
 
     def __init__(self, program, symbols):
         self.program, self.symbols = program, list(symbols)
@@ -62,14 +62,14 @@ def learn(sizes, buckets=0, *, limit=0, price=0.0, align=1, forced=(), prior=0.0
         coppice.Dim("tokens", policy=policy)
 
     sizes      of calls, in elements: numbers in any order, or {size: calls}
-    buckets    at most this many, each of which is a graph; 0: as many as pay their price
+    buckets    at most this many, each of which is a graph; 0: all that save more than their price
     limit      the last bucket; 0: the largest size. Above the largest size, buckets double up to
                the limit; these come on top of `buckets`, because none of the sizes uses them
     price of a bucket, in elements of padding
     align      buckets are multiples of this, except for the limit and forced ones
     forced     sizes that are always buckets, such as the chunk size of a chunked prefill
-    prior      share of the weight that is spread over sizes that no call had: in proportion to 1 /
-               size, and less where few calls are that large; 0: none, and buckets do not double
+    prior      share of the weight that is spread over sizes that no call had, in proportion to 1 /
+               size, and less where few calls are that large. 0: none, and buckets do not double
     max_ratio  no call is padded to more than this times its size; 0: no cap
     max_gap    max_ratio does not apply to calls that are padded by at most this many elements
 

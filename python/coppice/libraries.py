@@ -51,7 +51,8 @@ def scopes_of(run):
 
 @contextlib.contextmanager
 def running_cupy(run):
-    """CuPy's current stream and allocator. In a recording, memory of its own pools is an error."""
+    """CuPy's current stream and allocator. During a recording, memory from CuPy's own pools is an
+    error."""
     import cupy
 
     def allocate(size, _device):

@@ -1,5 +1,5 @@
-"""Translates the library's messages for Python. They name the function of C++ that refused, and the
-options of C++ to change, and Python has other names for both."""
+"""Translates the library's messages for Python. They name the C++ function that refused, and C++
+options to change. Python has other names for both."""
 
 import re
 

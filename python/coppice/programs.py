@@ -32,11 +32,11 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
     constants     values for constants that the package has no data for, by name, such as the
                   weights of an export without `--weights`: tensors, such as a state dict, or the
                   path of a safetensors file. On the emulator, tensors of the CPU are copied to it
-                  once. On CUDA, tensors are read where they lie, and must stay there as long as the
+                  once. On CUDA, tensors are read in place, and must stay there as long as the
                   session
     functions     the functions of `call` steps, by name: fn(inputs, outputs, options, stream)
                   launches on the stream, or computes on tensors of the CPU on the emulator.
-                  "torch": PyTorch's own operators, for steps called aten.*
+                  "torch": PyTorch's own operators, for steps named aten.*
     policies      {symbol: policy} replaces the package's own buckets: "pow2" up to the symbol's
                   maximum, ("pow2", 64), a list of sizes, "learn", or the path of JSON; see
                   coppice.Dim. {("batch", "length"): policy} is for two symbols that are padded
@@ -46,9 +46,9 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
                   neither policy nor buckets, has powers of two up to its maximum, which are learned
                   again like those of "learn". If it has no maximum, has one above 65,536, or may
                   only be a multiple of some number, each size is a bucket, as with "exact"
-    claims        {symbol: claim} replaces what the package claims, in the words of coppice.claims:
-                  "any", "row_independent", "finite", "fill", ("finite", absolute, relative), or
-                  "exact": it is not padded
+    claims {symbol: claim} replaces the package's claims, in the words of coppice.claims: "any",
+                  "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact":
+                  it is not padded
     exact         whether replays compute at the exact sizes of their call, with one executable for
                   all buckets that have the same kernels: "never" (at the sizes of the bucket),
                   "auto" (if the call before it had the same sizes) or "always". Programs with a
@@ -106,8 +106,8 @@ class Loaded(Shared):
         return registered, Learner(registered, learned)
 
     def move_to(self, session):
-        """Runs on another session until the function that it returns is called; see
-        coppice.devices.follow."""
+        """Moves the programs to another session, until the function that this returns is called;
+        see coppice.devices.follow."""
         before, self.session = self.session, session
         programs = dict(self._programs)
         moved = [program.move_to(*self._register(name)) for name, program in programs.items()]
@@ -148,7 +148,7 @@ class Loaded(Shared):
         return self._entry.run(*inputs, **options)
 
     def close(self):
-        """Ends the programs and drops their graphs. Waits."""
+        """Ends the programs and drops their graphs. Waits for their calls."""
         for program in self._programs.values():
             program.end()
         self._programs.clear()
@@ -167,7 +167,7 @@ class Loaded(Shared):
 
 
 def policies_of(symbols, alone, joint, claims):
-    """The policies of a program with these symbols, {symbol or two: policy}, and which of them are
+    """The policies of a program with these symbols, {symbol or pair: policy}, and which of them are
     learned. A symbol that must be a multiple of some number is not learned, because learning begins
     with powers of two."""
     given = {names: joint_policy_of(policy, names, "load",
@@ -193,8 +193,9 @@ def policies_of(symbols, alone, joint, claims):
 
 
 def policy_for(policy, name, maximum):
-    """What the library takes for the policy of a symbol, which ends where that does. Raises
-    InvalidArgument for anything that is not a policy, and for a policy without an end."""
+    """The policy of a symbol in the form that the library takes. Its last bucket is the symbol's
+    maximum. Raises InvalidArgument for anything that is not a policy, and for a policy without an
+    end."""
     try:
         given = ended(policy_of(policy), maximum)
         _core.policy_buckets(given, 0)
@@ -227,7 +228,8 @@ class LoadedProgram(Shared):
         self._shortest = len(self.inputs) if short else -1
 
     def move_to(self, program, learner):
-        """Runs as another registration of it until the function that it returns is called."""
+        """Runs as another registration of the program, until the function that this returns is
+        called."""
         before, bound = (self.program, self.learner, self._binding), self._bound
         binding = program.bind([bound[name] for name in self.statics]) if bound else None
         self._run_as(program, learner, binding)
@@ -264,8 +266,8 @@ class LoadedProgram(Shared):
         return dict(self._bound)
 
     def run(self, *inputs, stream=0, poison=None, donated=(), lane=0, **named):
-        """Like a call, but returns the coppice.Lease. `stream`: where it runs; 0: the current
-        stream of the framework of the first input, or the device's own stream."""
+        """Like a call, but returns the coppice.Lease. It runs on `stream`; 0: the current stream of
+        the framework of the first input, or the device's own stream."""
         arguments = self._arguments(inputs, named)
         options = {"binding": self._binding, "poison": poison, "donated": donated, "lane": lane}
         self.learner.count_call(self._binding)
@@ -300,8 +302,8 @@ class LoadedProgram(Shared):
         self.program.warm(rows, binding=self._binding, progress=progress)
 
     def plan(self, buckets):
-        """What the pool would need for buckets, without running or mapping anything: for each a
-        dict of plan_height and live_bytes, in bytes, and plan_method."""
+        """The memory that buckets need in the pool, without running or mapping anything. For each
+        bucket: a dict of plan_height and live_bytes, in bytes, and plan_method."""
         return self.program.plan([[bucket] if isinstance(bucket, int) else list(bucket)
                                   for bucket in buckets])
 
@@ -311,7 +313,7 @@ class LoadedProgram(Shared):
                 if (bucket["program"], bucket["variant"]) == (self.name, self.program.variant)]
 
     def end(self):
-        """Ends the program. Waits. A closed session has ended it already."""
+        """Ends the program, and waits for its calls. A closed session has ended it already."""
         if not self.program.session.closed:
             self._unbind()
             self.program.unregister()
@@ -336,7 +338,7 @@ class LoadedProgram(Shared):
 
 
 def check_names(where, given, known, needed):
-    """Raises InvalidArgument for names that are missing or too many."""
+    """Raises InvalidArgument for names that are missing or unknown."""
     unknown = [name for name in given if name not in known]
     missing = [name for name in needed if name not in given]
     if unknown or missing:
@@ -355,14 +357,15 @@ def placed(device, tensor):
 
 
 def place_constants(device, constants, declared):
-    """Constants that the package asks for, where the device can read them."""
+    """The constants that the package needs, in memory that the device can read."""
     if isinstance(constants, (str, pathlib.Path)):
         constants = tensors_of_file(constants)
     return {name: placed(device, tensor) for name, tensor in constants.items() if name in declared}
 
 
 def tensors_of_file(path):
-    """Tensors of a safetensors file, by name: PyTorch's if it is there, which knows all types."""
+    """Tensors of a safetensors file, by name. They are PyTorch's if it is installed, because it has
+    all types."""
     try:
         from safetensors.torch import load_file
     except ImportError:

@@ -27,15 +27,15 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config):
-    """Files of tests ask for a GPU when they are imported, and so do their conftest.py."""
+    """Begins early, because test files and conftest.py look for a GPU when they are imported."""
     begin(early_config, early_config.known_args_namespace)
     return (yield)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Does the same if the plug-in was loaded too late for the hook above, as with -p in a process
-    of xdist."""
+    """Does the same if the plug-in was loaded too late for the hook above, for example by -p in a
+    process of xdist."""
     begin(config, config.option)
 
 

@@ -22,15 +22,16 @@ _thread = threading.local()
 
 
 class Stream(int):
-    """A CUstream, as a number and by the protocol of cuda.core."""
+    """A CUstream, usable as a number and by the protocol of cuda.core."""
 
     def __cuda_stream__(self):
         return (0, int(self))
 
 
 class Run:
-    """One run of a callable, on a thread. `context` is None while outputs are looked for, outside
-    of any session. `outputs` says which allocation of the run is which output, both by number."""
+    """One run of a callable, on a thread. `context` is None while a run outside of any session
+    looks for the outputs. `outputs` says which allocation of the run is which output, both by
+    number."""
 
     def __init__(self, device, stream, context=None, outputs=(), loaded=None):
         self.device, self.stream, self.context = device, stream, context
@@ -82,7 +83,7 @@ def find_run():
 
 
 def this_run():
-    """The run of this thread. Raises FailedPrecondition if none is."""
+    """The run of this thread. Raises FailedPrecondition if there is none."""
     found = find_run()
     if found is None:
         raise FailedPrecondition("no wrapped callable runs on this thread")

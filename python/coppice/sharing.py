@@ -2,8 +2,8 @@
 
 
 class Shared:
-    """copy.copy gives the object itself, deepcopy and pickle raise TypeError: a second one would
-    end what the first one needs."""
+    """copy.copy returns the object itself. deepcopy and pickle raise TypeError: a second object
+    would end what the first one needs."""
 
     def __copy__(self):
         return self

@@ -1,9 +1,9 @@
 """Finds the sizes of outputs as expressions of symbols, by trying which size depends on which
 symbol.
 
-A function is asked for its sizes at a few points near the sizes of a call. A size that is linear in
-the symbols, a product of some, or a quotient of one is recognised, and checked at a point from
-which it was not derived.
+A function is asked for its sizes at a few points near the sizes of a call. It finds sizes that are
+linear in the symbols, products of symbols, or quotients of one symbol. Each expression is checked
+at a point from which it was not derived.
 """
 
 import itertools
@@ -14,9 +14,9 @@ QUOTIENTS = range(2, 17)  # What a quotient may divide by.
 
 
 def points_around(sizes, dims):
-    """Where to ask: at the sizes themselves, with each symbol changed alone by a step, and with all
-    changed by far. Returns these, and further points of each symbol alone for what is not
-    linear."""
+    """The points at which to ask: the sizes themselves, each symbol changed alone by a step, and
+    all changed by a lot. Returns these, and further points of each symbol alone for sizes that are
+    not linear."""
     near = {name: dims[name].probes(size) for name, size in sizes.items()}
     alone = [{**sizes, name: others[0]} for name, others in near.items() if others]
     far = {name: near[name][-1] if near[name] else size for name, size in sizes.items()}
@@ -26,8 +26,8 @@ def points_around(sizes, dims):
 
 
 def expression_of(value_at, sizes, dims, where):
-    """The text of a size, or a number. `value_at(point)` is what it is at a point, asked several
-    times. Raises InvalidArgument if no expression is found."""
+    """The text of a size, or a number. `value_at(point)` is its value at a point; it is called
+    several times. Raises InvalidArgument if no expression is found."""
     base, (points, more) = value_at(sizes), points_around(sizes, dims)
     moved = {}
     for point in points[1:-1]:
@@ -82,8 +82,8 @@ def product(point, names):
 
 
 def quotients(base, sizes, name):
-    """Candidates of the form a*((n + b) // d), the likely ones first: small shifts, and powers of
-    two; each with the next size at which it steps."""
+    """Candidates of the form a*((n + b) // d), likely ones first: those with small shifts and
+    powers of two. Each comes with the next size at which its value changes."""
     forms = []
     for divisor in QUOTIENTS:
         for factor in {1, 2, 4, 8, divisor}:

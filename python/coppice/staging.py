@@ -1,5 +1,5 @@
-"""Tensors of the host that a program writes to. On the emulator it is given copies of them, since
-its kernels cannot reach the host, and what it wrote is copied back.
+"""Host tensors that a program writes to. On the emulator, the program gets copies of them, because
+its kernels cannot access host memory. The results are copied back.
 """
 
 from coppice import _core
@@ -8,9 +8,9 @@ from coppice.structure import kind_of
 
 
 def run_staged(program, inputs, written, options):
-    """The lease of program.run(inputs, **options) on an emulator, after which tensors of the host
-    among `written`, {number of an input: its name}, hold what the program wrote to them. Raises
-    InvalidArgument for one that cannot be written to."""
+    """The lease of program.run(inputs, **options) on an emulator. Afterwards, host tensors among
+    `written`, {number of an input: its name}, hold what the program wrote to them. Raises
+    InvalidArgument for a tensor that cannot be written to."""
     device, stream = program.session.device, options.get("stream", 0)
     inputs, staged = list(inputs), []
     for number, name in written.items():
@@ -25,7 +25,7 @@ def run_staged(program, inputs, written, options):
 
 
 def writable(tensor, name):
-    """The tensor as it is written to. Raises InvalidArgument for one that cannot be."""
+    """The tensor in a form that can be written to. Raises InvalidArgument if there is none."""
     kind = kind_of(tensor)
     if kind == "torch" and tensor.device.type == "cpu":
         return tensor.detach()  # Which a tensor with gradients could not be written to by.

@@ -17,7 +17,7 @@ _dtypes = {}
 
 
 class Leaf:
-    """What is neither tuple, list nor dict, and where it stands: "cache.0"."""
+    """A value that is not a tuple, list or dict, and its path: "cache.0"."""
 
     __slots__ = ("path", "value")
 
@@ -44,7 +44,8 @@ def is_tensor(value):
 
 
 def dtype_of(dtype):
-    """An element type as packages name it. Raises InvalidArgument for one that they have not."""
+    """An element type as packages name it. Raises InvalidArgument for a type that packages do not
+    have."""
     known = _dtypes.get(dtype)
     if known is None:
         word = str(dtype).rpartition(".")[2]
@@ -79,8 +80,8 @@ def flatten(value, path=""):
 
 
 def nesting_of(value):
-    """How tuples, lists and dicts nest, and in which order a dict has which keys; equal for values
-    that structure_of puts together in the same way."""
+    """How tuples, lists and dicts nest, and the keys of each dict in order. It is equal for values
+    with the same structure_of."""
     if isinstance(value, dict):
         return dict, tuple((type(key), key, nesting_of(member)) for key, member in value.items())
     if isinstance(value, (tuple, list)):
@@ -89,8 +90,8 @@ def nesting_of(value):
 
 
 def structure_of(value, path=""):
-    """The same value with leaves in place, each of which has its number as its value; plain types
-    take the place of classes that derive from them."""
+    """The same value with Leaf objects in it, each of which has its number as its value. Classes
+    that derive from tuple, list or dict are replaced by the plain types."""
     count = [0]
 
     def visit(value, path):
@@ -118,8 +119,8 @@ def rebuild(structure, value_of):
 
 
 class Unordered:
-    """A tensor as consumers of DLPack are shown it during a run, whose stream orders it already:
-    that a producer waits would break a capture."""
+    """A tensor as DLPack consumers see it during a run. The run's stream orders it already, and a
+    producer that waits would break a capture."""
 
     def __init__(self, tensor):
         self.tensor = tensor

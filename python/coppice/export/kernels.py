@@ -112,8 +112,8 @@ def parameters_of(ptx, symbol):
 
 
 def passed(name, kind, value):
-    """Name, type and value of each parameter that a kernel gets for one argument: the members of a
-    tuple, with Triton's names, and none for what is compiled in, which is one constant."""
+    """Name, type and value of each parameter that a kernel gets for one argument. A tuple gives one
+    for each of its members, with Triton's names. A constant is compiled in, and gives none."""
     if isinstance(kind, tuple):
         fields = getattr(kind, "_fields", range(len(kind)))
         for field, member, part in zip(fields, kind, value, strict=True):

@@ -113,7 +113,7 @@ def normalized(argument, how):
 
 
 def trace(model, args, dynamic):
-    """What torch.export makes of a model. Errors: ExportError."""
+    """The program that torch.export makes from a model. Errors: ExportError."""
     if isinstance(model, torch.nn.Module):
         module, forward = model, model.forward
     elif isinstance(getattr(model, "__self__", None), torch.nn.Module):
@@ -138,13 +138,14 @@ def trace(model, args, dynamic):
 
 
 def attention_as_one_node():
-    """Inside the scope, FlexAttention is traced as it is. Outside of torch.compile it compiles
-    itself, for the example's sizes only."""
+    """Inside the scope, FlexAttention is traced as one node. Outside of torch.compile it would
+    compile itself, for the example's sizes only."""
     return mock.patch.object(flex_attention, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True)
 
 
 def distinct(args):
-    """Arguments of which no two are one tensor: torch.export takes such for one input."""
+    """The arguments, in which a tensor that occurs twice is replaced by another: torch.export
+    treats both as one input."""
     seen = set()
 
     def own(value):
@@ -234,7 +235,7 @@ class Program:
         return result
 
     def role(self, node, spec):
-        """What a placeholder is; constants and scalars are declared."""
+        """The role of a placeholder. Declares constants and scalars."""
         kind = spec.kind.name
         if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
             value = node.meta.get("val")
@@ -259,7 +260,7 @@ class Program:
         raise ExportError(f"the argument {name} is {value}; tensors and integers are exported")
 
     def name_scalar(self, name, symbol):
-        """An integer argument; one with limits is a size, which may be padded."""
+        """Names an integer argument. One with limits is a size, which may be padded."""
         how = self.dynamic.get(name, {}).get(None, {})
         if "max" in how:
             self.scalars[name] = {"bind": "parameter"}
@@ -286,7 +287,7 @@ class Program:
             self.add_symbol(expression, free, how)
 
     def places_of(self, expression):
-        """Where PyTorch decided something about a size."""
+        """The places in the source where PyTorch decided something about a size."""
         places = [str(guard.sloc) for guard in self.shape_env.guards
                   if guard.expr.free_symbols & expression.free_symbols]
         return "; ".join(places[:2]) or "PyTorch does not say where"
@@ -316,7 +317,7 @@ class Program:
 
 
 def named(returned, names):
-    """What a program returns, by the names of its outputs. Errors: ExportError."""
+    """The tensors that a program returns, by the names of its outputs. Errors: ExportError."""
     if names is None:
         names = ["output"] if len(returned) == 1 else [
             f"output_{index}" for index in range(len(returned))]
@@ -335,7 +336,7 @@ def tensors_of(exported):
 
 
 def add_data(package, exported, constants, weights):
-    """Puts constants that no state dict has into the package; the others if `weights`."""
+    """Puts constants that are in no state dict into the package, and the others if `weights`."""
     import safetensors.torch
 
     known = tensors_of(exported)
@@ -349,7 +350,7 @@ def add_data(package, exported, constants, weights):
 
 
 def state_of(model):
-    """The state dict of whatever add_program takes; empty of a plain function."""
+    """The state dict of anything that add_program takes; empty for a plain function."""
     owner = model if hasattr(model, "state_dict") else getattr(model, "__self__", None)
     state = getattr(owner, "state_dict", dict)
     return state() if callable(state) else state

@@ -1,6 +1,6 @@
 """Exports Triton kernels: by explicit signatures, or by recording the code that launches them.
 
-By signatures, with neither PyTorch nor a driver:
+By signatures, without PyTorch and without a driver:
 
     package = Package()
     twice = add_kernel(package, kernel, {"x": "*fp32", "y": "*fp32", "n": "i32"}, {"BLOCK": 1024})
@@ -21,7 +21,7 @@ __all__ = ["Kernel", "Package", "Program", "add_kernel"]
 
 
 class Kernel:
-    """A kernel of a package, and what launching it takes."""
+    """A kernel of a package, and the parameters of its launches."""
 
     def __init__(self, name, parameters, multiples, accesses, trailing):
         self.name, self.parameters = name, parameters  # Pairs of name and Triton's type.
@@ -52,8 +52,8 @@ def add_kernel(package, function, signature, constexprs=None, *, divisible=(),
 
 
 def add_sources(package, name, sources, archs):
-    """Compiles one kernel's ASTSource for every architecture; of several, [(source, options), ...],
-    each is a variant. Returns a Kernel. Errors: ExportError."""
+    """Compiles one kernel's ASTSource for every architecture. Each of several sources, [(source,
+    options), ...], is a variant. Returns a Kernel. Errors: ExportError."""
     architectures = kernels.parse_architectures(archs)
     chosen = []
     for index, (source, options) in enumerate(sources):
@@ -73,7 +73,7 @@ def add_sources(package, name, sources, archs):
 
 
 def bare(function):
-    """The JITFunction inside of @autotune and @heuristics."""
+    """The JITFunction inside @autotune and @heuristics."""
     while not hasattr(function, "arg_names") or hasattr(function, "configs") or \
             hasattr(function, "values"):
         function = function.fn
@@ -90,7 +90,7 @@ def make_source(function, signature, constexprs, divisible):
 
 
 class Program:
-    """A program written by hand, in the words of the format page."""
+    """A program written by hand, with the names of the format page."""
 
     def __init__(self, symbols=None, scalars=None, guards=()):
         self.value = {"symbols": dict(symbols or {}), "inputs": [], "outputs": [], "buffers": {},
@@ -113,9 +113,9 @@ class Program:
         return name
 
     def launch(self, kernel, grid, access=None, **arguments):
-        """Launches a Kernel. Arguments of pointers are names of buffers, or (name, offset in
-        bytes); those of scalars integers, fractions or expressions. `access` overrides the access
-        that was found for a parameter."""
+        """Launches a Kernel. Arguments for pointers are names of buffers, or (name, offset in
+        bytes). Arguments for scalars are integers, fractions or expressions. `access` overrides the
+        access that was found for a parameter."""
         grid = [*grid, 1, 1][:3]
         values = []
         for parameter, kind in kernel.parameters:
@@ -150,7 +150,7 @@ class Program:
         return {"buffer": name, "access": access, **({"offset": offset} if offset != 0 else {})}
 
     def step(self, step):
-        """Any other step, as the format page has it."""
+        """Adds any other step, in the form of the format page."""
         self.value["steps"].append(step)
 
     def build(self):

@@ -3,7 +3,7 @@
     package = record(launch, {"x": torch.empty(8, 128)}, dynamic={"x": {0: ("rows", 1, 4096)}})
 
 All sizes that the code computes are symbolic, so that grids and arguments become expressions. A
-decision by a size becomes a guard. @heuristics works as it is. @autotune gives its first
+branch on a size becomes a guard. @heuristics works as it is. @autotune contributes its first
 configuration, or several as variants. The code may allocate, view and return tensors. Anything else
 that PyTorch computes is an error, because no kernel of a package would compute it.
 """
@@ -55,8 +55,8 @@ SIZE_MAX = (1 << 62) - 1
 
 def record(launch, inputs, *, dynamic=None, name="main", package=None, archs=("80", "90a"),
            outputs=None, variants=1):
-    """A package of what `launch(**inputs)` launches; `package` gets it as one more program if
-    given.
+    """A package with the kernels that `launch(**inputs)` launches as a program. If `package` is
+    given, the program is added to it.
 
     inputs     {name: example tensor, or an integer}
     dynamic    which sizes vary, as in coppice.export.torch
@@ -164,7 +164,7 @@ class Recorder:
         return [self.text(value) for value in values]
 
     def is_multiple(self, value, of):
-        """Whether a size is one at every size of a call."""
+        """Whether a size is a multiple of `of` for all sizes of a call."""
         expression = size_of(value)
         known = self.env._maybe_evaluate_static(
             sympy.Eq(torch.utils._sympy.functions.Mod(expression, of), 0))
@@ -241,8 +241,8 @@ class Recorder:
         return value if isinstance(value, (float, int)) else self.text(value)
 
     def source(self, function, bound, where):
-        """What Triton would compile for these arguments, but that nothing is assumed of a size that
-        varies."""
+        """The source that Triton would compile for these arguments, except that it assumes nothing
+        about a size that varies."""
         shown = inspect.BoundArguments(function.signature, {
             param.name: self.checked_constant(value, f"{where}: the constexpr {param.name}")
             if param.is_constexpr else mapped(self.stand_in, value)
@@ -271,7 +271,7 @@ class Recorder:
         return mapped(check, value)
 
     def stand_in(self, value):
-        """What Triton specialises in the same way, of what has no value yet."""
+        """A value that Triton specialises in the same way as one that is not known yet."""
         if isinstance(value, torch.Tensor):
             return Address(value.dtype, 16 if self.is_multiple(self.offset(value), 16) else 1)
         if isinstance(value, TensorWrapper):
@@ -293,8 +293,8 @@ class Recorder:
         return bool(limits.upper <= INT32_MAX and limits.lower >= -INT32_MAX - 1)
 
     def grid(self, grid, bound, fixed):
-        """The grid in the names of the kernel's constants if the code lets it be a function of
-        them, so that one expression serves all configurations."""
+        """The grid. If the code gives a function of the kernel's constants, the grid is an
+        expression with their names, so that one expression is right for all configurations."""
         constants = {name: value for name, value in bound[0].items()
                      if name in fixed and type(value) is int and value > 1}
         if not callable(grid):
@@ -322,7 +322,7 @@ class Recorder:
         return self.storages[key], self.text(self.offset(tensor))
 
     def allocate(self, tensor):
-        """A temporary that the launch code made; its bytes are those of the storage."""
+        """Declares a temporary that the launch code made, with the bytes of its storage."""
         name = f"buffer_{len(self.storages)}"
         self.adopt(tensor, name)
         size = tensor.untyped_storage().nbytes()

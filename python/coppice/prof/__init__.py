@@ -1,4 +1,4 @@
-"""What a session did, for dashboards and profilers.
+"""Reports what a session did, for dashboards and profilers.
 
     coppice.prof.metrics()              a page for Prometheus, of the shared session
     with coppice.prof.trace("t.trace"): traces what runs inside, for `coppice prof`

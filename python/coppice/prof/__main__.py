@@ -117,8 +117,9 @@ def check(options):
 
 
 def write(path, data):
-    """Writes a file, None or "-" being standard output. One that cannot be written to its end is
-    removed, because half of one passes for a whole one. Raises Refused with the code OUTPUT."""
+    """Writes a file (None or "-": standard output). A file that cannot be written completely is
+    removed, because half of it could be taken for all of it. Raises Refused with the code
+    OUTPUT."""
     standard, opened = path in (None, "-"), False
     try:
         with open(sys.stdout.fileno() if standard else path, "wb", closefd=not standard) as file:

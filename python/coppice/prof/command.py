@@ -19,7 +19,7 @@ class Refused(Exception):
 
 
 def find():
-    """The command that the package brings, or else that of PATH."""
+    """The command that is installed with the package, or else the one on the PATH."""
     beside = PACKAGE / "coppice"
     found = str(beside) if beside.is_file() else shutil.which("coppice")
     if not found:
@@ -29,8 +29,8 @@ def find():
 
 
 def lines(*arguments, verdicts=()):
-    """What the command prints, line by line, as it comes. Raises Refused with its error, but not
-    for the exit codes `verdicts`."""
+    """The lines that the command prints, as they come. Raises Refused with its error, unless the
+    exit code is one of `verdicts`."""
     with subprocess.Popen([find(), *map(str, arguments)], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, encoding="utf-8",
                           errors="replace") as process:

@@ -25,7 +25,7 @@ SNAPSHOT = "give a file of torch.cuda.memory._dump_snapshot"
 
 
 class Lifetimes:
-    """Of the allocations of one device."""
+    """Lifetimes of the allocations of one device."""
 
     def __init__(self, name, device=0):
         self.name, self.device = name, device
@@ -39,14 +39,14 @@ class Lifetimes:
         self.open = {}  # Since when, and bytes, by address.
 
     def alloc(self, address, bytes):
-        """If the address was in use, that use ends."""
+        """Begins an allocation. If the address is in use, that use ends."""
         if address in self.open:
             self._close(*self.open[address], self.steps)
         self.open[address] = self.steps, bytes
 
     def free(self, address, bytes):
-        """If the address was not in use, `bytes` of it count as in use from the beginning up to
-        here."""
+        """Ends an allocation. If the address is not in use, its `bytes` count as in use from the
+        beginning of the log until now."""
         if address in self.open:
             since, bytes = self.open.pop(address)
             self.empty += not bytes
@@ -61,7 +61,7 @@ class Lifetimes:
         self._close(0, bytes, self.steps + 1)
 
     def finish(self):
-        """Ends what is in use."""
+        """Ends all allocations that are in use."""
         for since, bytes in self.open.values():
             self.empty += not bytes
             self.live_after += bytes > 0
@@ -107,7 +107,7 @@ def read_bytes(path):
 
 
 def within_memory(load, data):
-    """What `load` makes of the data, or an exception of any kind."""
+    """What `load` returns for the data. Any kind of exception may be raised."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open("/proc/self/statm", encoding="ascii") as file:
         bound = int(file.read().split()[0]) * resource.getpagesize()
@@ -121,8 +121,8 @@ def within_memory(load, data):
 
 
 def read_snapshot(path):
-    """A memory snapshot as a pickle, if it begins as one, or as JSON: lifetimes of each device that
-    has events or blocks."""
+    """Reads a memory snapshot: a pickle if it begins as one, otherwise JSON. Returns lifetimes for
+    each device that has events or blocks."""
     data = read_bytes(path)
     kind, load = "JSON", json.loads
     if data.startswith(b"\x80"):
@@ -168,8 +168,8 @@ class Snapshot:
         return Refused(f"{self.name}: {where}: {what}; {SNAPSHOT}")
 
     def walk(self, items):
-        """The items with their numbers; counts what is walked, which may be more than the file
-        has."""
+        """The items with their numbers. Counts them, because references may repeat items until
+        there are more than in the file."""
         for number, item in enumerate(items):
             self.walked += 1
             if self.walked > ENTRIES_MAX:
@@ -178,7 +178,8 @@ class Snapshot:
             yield number, item if isinstance(item, dict) else {}
 
     def read_segments(self, segments):
-        """What each device had reserved at the end, and blocks in use: address, bytes."""
+        """The bytes that each device had reserved at the end, and its blocks in use: address,
+        bytes."""
         there = {}
         for number, segment in self.walk(segments):
             where = f"segments[{number}]"
@@ -235,7 +236,7 @@ def whole(value, most=BYTES_MAX):
 
 
 def read_rmm(path):
-    """A log of RMM, with the columns as RMM writes them, and as its own reader takes them."""
+    """Reads a log of RMM, with the columns that RMM writes and that its own reader takes."""
     lifetimes = Lifetimes(path)
     header, *rows = read_bytes(path).decode("latin-1").rstrip("\r\n").split("\n")
     if header.rstrip("\r") != ",".join(RMM_HEADER):
@@ -254,7 +255,7 @@ def quoted(text):
 
 
 def take_row(fields, lifetimes):
-    """Raises ValueError: what is wrong with the row, and what to do."""
+    """Raises ValueError, which says what is wrong with the row, and what to do."""
     if len(fields) != len(RMM_HEADER):
         raise ValueError(f"the row has {len(fields)} fields, the header {len(RMM_HEADER)}; give a "
                          "log of RMM's logging adaptor")

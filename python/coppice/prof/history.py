@@ -1,4 +1,4 @@
-"""What a session had mapped and what its calls held, step by step.
+"""The memory that a session had mapped, and the outputs that its calls held, step by step.
 
 A trace has bytes by kind and leases by output, but no device addresses. So each kind of memory gets
 a range of addresses of its own; the session holds the first bytes of it. With one lane, outputs
@@ -34,7 +34,7 @@ class Held:
 
 
 class History:
-    """Plays a trace. What does not fit waits until it does."""
+    """Plays a trace. An output that does not fit waits until it does."""
 
     def __init__(self, trace):
         self.trace = trace
@@ -49,7 +49,7 @@ class History:
                       "release": self._drop, "expire": self._drop, "mark": self._mark}
 
     def address(self, kind):
-        """The first of a kind."""
+        """The first address of a kind."""
         return (self.kinds.index(kind) + 1) << 44
 
     def steps(self):
@@ -80,7 +80,7 @@ class History:
                 yield from self._place(held)
 
     def _displace(self, bytes):
-        """A suspended session gives its memory back; what is leased waits on the host."""
+        """A suspended session gives its memory back. Leased outputs wait on the host."""
         while (last := self.places.last()) and last[1] > bytes:
             held = self.places.at(last[0])
             yield self._remove(last[0])
@@ -108,7 +108,7 @@ class History:
         yield "hold", PLANS, begin, bytes, held
 
     def _find(self, begin, bytes):
-        """Where it lies, or None if no such bytes are mapped and free."""
+        """An address of bytes that are mapped and free, or None."""
         if self.trace.session["lanes"] > 1:
             begin = 0
             for at, end, _ in itertools.islice(self.places, PROBES_MAX):
@@ -125,7 +125,7 @@ class History:
             self.unplaced += not held.placed
 
     def _drop(self, event):
-        """Of the call's outputs one, or all."""
+        """Drops one of the call's outputs, or all."""
         key = event["lane"], event["call"]
         output = event["output"] if event["event"] == "part" else None
 

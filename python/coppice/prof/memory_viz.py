@@ -1,7 +1,7 @@
-"""A memory snapshot for PyTorch's viewers: what is allocated, and the events that led to it.
+"""A memory snapshot for PyTorch's viewers: the allocations, and the events that led to them.
 
 A segment is a stretch of addresses, cut into blocks without holes. The format has no blocks that
-share addresses, so a buffer that begins in place of another ends it. A viewer draws nothing if
+share addresses, so a buffer that begins at the bytes of another ends it. A viewer draws nothing if
 events have categories and none of them is `unknown`, so segments have that category. What only
 coppice knows is under "coppice", which readers ignore.
 """
@@ -15,8 +15,9 @@ NS_PER_US = 1000
 
 
 class Frames:
-    """What made an allocation: a node of a bucket, or a kind of memory. A buffer with a name has a
-    frame above that, of the same place. Equal ones are one list, which a pickle has once."""
+    """The frames of an allocation: what made it, which is a node of a bucket or a kind of memory. A
+    buffer with a name has one more frame above that. Equal frames are one list, so a pickle has
+    them once."""
 
     def __init__(self):
         self._made = {}
@@ -54,8 +55,8 @@ def put_free(events, address, bytes, time_us, stream=0):
 
 
 def segment(device, pool, address, bytes, used):
-    """Of `bytes` from the address on, of which `used` has (begin, end, frames) in their order.
-    Pools count from 1: 0 is the allocator without pools."""
+    """A segment of `bytes` from the address on. `used` has (begin, end, frames) of its used parts,
+    in order. Pools count from 1: 0 is the allocator without pools."""
     blocks, top = [], 0
     for begin, end, frames in (*used, (bytes, bytes, [])):
         for first, last, state, of in ((top, begin, "inactive", []),
@@ -79,7 +80,8 @@ def snapshot(trace, mode, devices, segments, annotations=(), /, **facts):
 
 
 def history(trace):
-    """What the session had mapped and what its calls held: a segment and a pool per kind."""
+    """The memory that the session had mapped, and the outputs that its calls held, with a segment
+    and a pool per kind."""
     played, frames, events, notes = History(trace), Frames(), [], []
     for step in played.steps():
         time, whole = step.time_ns // NS_PER_US, step.kind not in (PLANS, "spare")
@@ -115,7 +117,7 @@ def history(trace):
 
 
 class Window:
-    """Addresses in which plans run, as events of a device: uses that do not overlap. Times are
+    """The addresses in which plans run, as events of a device. Uses do not overlap. Times are
     steps."""
 
     ADDRESS = 1 << 44
@@ -128,7 +130,7 @@ class Window:
         self._token = 0
 
     def map(self, time, bytes):
-        """The window is so high from here on."""
+        """Sets the height of the window from this time on."""
         if self.bytes:
             put(self.events, "segment_free", self.ADDRESS, self.bytes, time)
         if bytes:
@@ -136,7 +138,7 @@ class Window:
         self.bytes = bytes
 
     def alloc(self, offset, bytes, time, stream, category, frames, **metadata):
-        """Whatever is in use there ends. Returns a token for `free`."""
+        """Begins a use. Other uses of these addresses end. Returns a token for `free`."""
         for begin in self._uses.meeting(offset, offset + bytes):
             self._end(time, begin)
         self._token += 1
@@ -146,12 +148,12 @@ class Window:
         return self._token
 
     def free(self, time, offset, token):
-        """Ends what begins at `offset`, if it came by that token."""
+        """Ends the use that begins at `offset`, if it has that token."""
         if token is not None and self.token(offset) == token:
             self._end(time, offset)
 
     def token(self, offset):
-        """Of what begins there, or None."""
+        """The token of the use that begins at `offset`, or None."""
         return (self._uses.at(offset) or (None,))[0]
 
     def is_free(self, offset, bytes):
@@ -172,10 +174,11 @@ def steps_of(node):
 
 
 def run_plan(node, window, base=0, call=None):
-    """Draws one run of a node's plan from the time `base` on; frees of a step come before what
-    begins there. What the plan goes around or is given, and is in the window already, stays as it
-    is until the plan ends it; else, for a `call`, what it goes around is there only as long as that
-    runs. Returns the outputs that are there after the last step: output, offset, token."""
+    """Draws one run of a node's plan from the time `base` on; in each step, frees come first.
+    Buffers that the plan avoids or is given, and that are in the window already, stay until the
+    plan ends them. If they are not in the window, and there is a `call`, the avoided ones are there
+    only while the plan runs. Returns the outputs that remain after the last step: output, offset,
+    token."""
     steps, lane, own = steps_of(node), node["lane"], window.frames.of(node)
     around, given, tokens, left = [], [], {}, []
     for offset, bytes in node["around"]:
@@ -209,7 +212,7 @@ def run_plan(node, window, base=0, call=None):
 
 
 def plan(trace):
-    """One device per bucket, on which its highest plan runs: its steps are the time."""
+    """One device per bucket, on which its highest plan runs. Time is its steps."""
     highest = {}
     for node in trace.nodes.values():
         best = highest.setdefault(node["bucket"], node)
@@ -228,8 +231,9 @@ def plan(trace):
 
 
 def path(trace, lane=0, call=None):
-    """One chain of calls, each built on outputs of the one before it, with the plans of all in a
-    row. It ends at `call` of the lane; None: the longest, of these the earliest."""
+    """One chain of calls, each built on outputs of the one before it, with their plans one after
+    another. The chain ends at `call` of the lane. None: the longest chain, and the earliest of
+    these."""
     chosen = Path(trace, lane, call)
     window, left, facts, time = Window(), {}, [], 0
     for event in chosen.events(trace):

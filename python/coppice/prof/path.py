@@ -6,8 +6,8 @@ EVENTS_MAX = 250_000  # Of a snapshot of a path; more a viewer cannot take.
 
 
 class Path:
-    """The chain of calls that ends at a call (None: the longest chain), without those that have no
-    graph, and cut at its beginning where a viewer could not take it.
+    """The chain of calls that ends at a call (None: the longest chain), without calls that have no
+    graph. If it is too long for a viewer, its beginning is cut off.
 
     Raises Refused: no such call, or no call that has a graph."""
 
@@ -31,7 +31,8 @@ class Path:
             place = parent
 
     def events(self, trace):
-        """The calls of the chain, and whatever ends a lease between the first and the last."""
+        """The calls of the chain, and all events between the first and the last that end a
+        lease."""
         first, last = min(self._chain), max(self._chain)
         for number, event in enumerate(trace.events()):
             if number in self._chain or (number > first and
@@ -41,8 +42,8 @@ class Path:
                 return
 
     def _read(self, trace):
-        """A call builds on the latest of the calls whose outputs it reads, which are told before
-        it."""
+        """Reads the trace. A call builds on the latest of the calls whose outputs it reads. They
+        come before it in the trace."""
         places, reads = {}, {}  # By lane and call; by lane: a call, and what it reads.
         for number, event in enumerate(trace.events()):
             lane = event["lane"]
@@ -75,6 +76,6 @@ class Path:
 
 
 def events_of(node):
-    """The most that one run of it adds to a snapshot."""
+    """The largest number of events that one run of a node adds to a snapshot."""
     begins = sum(len(buffer["lifetime"]) for buffer in node["buffers"])
     return 4 + 3 * (begins + len(node["around"]) + len(node["donated"]))

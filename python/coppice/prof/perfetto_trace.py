@@ -20,7 +20,7 @@ def packed(document):
 
 
 def packets(events):
-    """The packets of a trace, as their fields: tracks, and what is on them in order of time."""
+    """The packets of a trace, as their fields: first tracks, then events in order of time."""
     names = dict.fromkeys(event["name"] for event in events if event["ph"] == "C")
     counters = {name: FIRST_COUNTER + place for place, name in enumerate(names)}
     for event in events:
@@ -41,7 +41,7 @@ def packets(events):
 
 
 def described(event):
-    """The track that an event of metadata names."""
+    """The track that a metadata event names."""
     name = event["args"]["name"]
     if event["name"] == "process_name":
         return {"uuid": PROCESS, "process": {"pid": 1, "process_name": name}}
@@ -51,9 +51,9 @@ def described(event):
 
 
 def points(events):
-    """In order of time, (time, rank, type, event); slices are their two ends. Of one time, slices
-    end before others begin, the latest that began first; the ends of an empty one follow each
-    other."""
+    """(time, rank, type, event) in order of time. A slice gives two of them, its ends. At equal
+    times, slices end before others begin, and those that began latest end first. The two ends of an
+    empty slice follow each other."""
     found = []
     for rank, event in enumerate(events, 1):
         if event["ph"] == "M":

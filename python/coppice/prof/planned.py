@@ -60,7 +60,7 @@ def bytes_text(bytes):
 
 
 def table(devices):
-    """A row per device, and what is not in its plan."""
+    """A row per device, and a note on what is not in its plan."""
     rows, notes = [HEAD], ["  reserved and allocated: peaks of the other allocator; allocated is a "
                            "lower bound of the plan"]
     for each in devices:

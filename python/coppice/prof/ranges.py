@@ -1,4 +1,4 @@
-"""Ranges of addresses that do not overlap, each with what is there."""
+"""Ranges of addresses that do not overlap, each with a value."""
 
 import bisect
 
@@ -15,12 +15,13 @@ class Ranges:
         return ((begin, *self._ranges[begin]) for begin in self._begins)
 
     def put(self, begin, end, value):
-        """Requires: nothing meets [begin, end)."""
+        """Adds a range. Requires: no range overlaps [begin, end)."""
         bisect.insort(self._begins, begin)
         self._ranges[begin] = end, value
 
     def take(self, begin):
-        """Takes the range at `begin` out: its end and its value. Requires: there is one."""
+        """Removes the range that begins at `begin`, and returns its end and its value. Requires:
+        there is one."""
         del self._begins[bisect.bisect_left(self._begins, begin)]
         return self._ranges.pop(begin)
 
@@ -29,11 +30,11 @@ class Ranges:
         return self._ranges.get(begin, (None, None))[1]
 
     def last(self):
-        """The highest as (begin, end), or None."""
+        """The highest range as (begin, end), or None."""
         return (self._begins[-1], self._ranges[self._begins[-1]][0]) if self._begins else None
 
     def meeting(self, begin, end):
-        """Where those begin that have a byte of [begin, end)."""
+        """Where the ranges begin that overlap [begin, end)."""
         first = bisect.bisect_left(self._begins, begin)
         if first and self._ranges[self._begins[first - 1]][0] > begin:
             first -= 1

@@ -12,7 +12,7 @@ def metrics(format="prometheus", session=None):
     or "openmetrics". coppice/graphs/metrics.h has the names of the figures, and says how many
     values a label may have.
 
-    It calls nothing of CUDA, so any thread may scrape at any time."""
+    It makes no CUDA call, so any thread may scrape at any time."""
     return (session or shared_session()).metrics_text(format)
 
 
@@ -52,10 +52,10 @@ def trace(path, on=None, **options):
     """Inside the scope, the device (None: that of session()) has a new shared session, which writes
     what it does to the file `path`. `options` are other options of coppice.Session.
 
-    What was loaded, wrapped or compiled on the shared session runs on the new one, which records
-    its buckets again; after the scope it runs on its old graphs again. Anything with a session of
-    its own stays on that session and is not traced. The end of the scope closes the new session, so
-    that the file is complete; anything that was made inside the scope cannot run any more. Other
+    Everything that was loaded, wrapped or compiled on the shared session runs on the new one, which
+    records its buckets again. After the scope, it uses its old graphs again. Anything with its own
+    session stays on that session, and is not traced. The end of the scope closes the new session,
+    so that the file is complete; anything that was made inside the scope cannot run any more. Other
     threads of the process see the same session."""
     with replaced_session(on or device_in_use(), trace_path=str(path), **options) as traced:
         yield traced

@@ -12,7 +12,7 @@ PLAN = ("around", "donated", "buffers")  # Of a node, what a list of graphs leav
 
 def rmm_csv(trace):
     """A log in the format of RMM's logging adaptor: the memory that the session had mapped, with a
-    pointer per kind. A kind that grows is freed and allocated again. Time is that of the
+    pointer per kind. A kind that grows is freed and allocated again. Times are those of the
     session."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")

@@ -10,7 +10,7 @@ TOLD_EVERY = 100_000  # Events from one note of progress to the next.
 
 
 class Trace:
-    """A trace file. `session` says what it is of, `nodes` has its graphs by number.
+    """A trace file. `session` describes the session, and `nodes` has its graphs by number.
 
     Raises Refused if the command cannot read it."""
 
@@ -30,7 +30,7 @@ class Trace:
         return map(json.loads, command.lines("prof", "json", self.path))
 
     def events(self):
-        """What happened, in order of time. From the second time on the file is read again."""
+        """The events, in order of time. Each call after the first reads the file again."""
         lines, self._unread = self._unread or self._read(), None
         return told((line for line in lines if "event" in line), self.session["events"])
 
