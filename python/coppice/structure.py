@@ -133,7 +133,7 @@ class Unordered:
 
 
 def shown(tensor, kind):
-    """A coppice.Tensor of CUDA as a tensor of another library, in place."""
+    """A coppice.Tensor on CUDA as a tensor of another library, without a copy."""
     if kind in ("torch", "cupy"):
         return sys.modules[kind].from_dlpack(Unordered(tensor))
     return tensor

@@ -1,4 +1,4 @@
-"""Runs a wrapped callable, and finds what it returns by running it on zeros."""
+"""Runs a wrapped callable, and runs it on zeros to find what it returns."""
 
 import re
 import threading
@@ -114,7 +114,7 @@ class Body:
             del values, results, leaf
 
     def place(self, run, index, result, inputs):
-        """Makes a result an output: as it lies, or by a copy."""
+        """Makes a result an output, in place or by a copy."""
         context, where = run.context, f"{self.name}: {self.names[index]}"
         if not is_tensor(result):
             raise FailedPrecondition(f"{where} is a {type(result).__name__}, no tensor")
@@ -145,8 +145,8 @@ class Body:
 
 
 def check_place(device, tensor, where):
-    """Raises InvalidArgument for a tensor of the host in place of one of the emulator: no graph
-    contains its computation."""
+    """Raises InvalidArgument for a host tensor where one of the emulator is expected, because no
+    graph contains its computation."""
     if device.kind == "emulator" and not isinstance(tensor, (_core.Tensor, _core.Output)):
         raise InvalidArgument(f"{where} is a {type(tensor).__name__} of the host; on the emulator "
                               "return a tensor that kernels wrote, as coppice.empty makes it")
@@ -262,7 +262,7 @@ def evaluate(text, point):
 
 
 def zeros(device, kind, shape, dtype, like):
-    """Zeros of the library that a callable is shown, on the device."""
+    """Zeros on the device, as a tensor of the library that the callable uses."""
     if device.kind != "emulator" and kind in ("torch", "cupy") and kind_of(like) == kind:
         if kind == "torch":
             return like.new_zeros(shape)
@@ -275,7 +275,7 @@ def zeros(device, kind, shape, dtype, like):
 
 
 def register(session, spec, body):
-    """Registers the program; under another variant's name if another callable has this one."""
+    """Registers the program; under another variant name if another callable has this one."""
     free, number = spec["variant"], 1
     with _naming:
         while session.find(spec["name"], free) is not None:

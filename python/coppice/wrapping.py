@@ -1,15 +1,15 @@
-"""Makes programs of any callable that launches on the current stream: one program per set of types,
-which is warmed up, recorded per bucket, and replayed.
+"""Makes programs of any callable that launches on the current stream. There is one program per set
+of types. It is warmed up, recorded per bucket, and replayed.
 
     softmax = coppice.wrap(launch_softmax, dynamic={"x": {0: coppice.Dim("rows", max=64)}},
                            claim="row_independent")
     y = softmax(x)               # a coppice.Output; numpy.from_dlpack(y), torch.from_dlpack(y)
 
-A replay does not run the callable. Whatever the callable does besides launching happens only when
-it is recorded.
+A replay does not run the callable. If the callable does anything besides launching, it happens only
+when it is recorded.
 
-Threads: any; calls of one lane take turns. An output is read where it lies. Threads that share a
-lane must therefore lock each call together with the read of its output, or use a lane each:
+Threads: any; calls of one lane take turns. Outputs are read in place. So threads that share a lane
+must lock each call together with the read of its output, or use a lane each:
 coppice.session(lanes=4) before anything else, then run(x, options={"lane": 1}).
 """
 
@@ -53,11 +53,11 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
     graphs.
 
     fn       launches kernels on the current stream: with PyTorch (eager or compiled), Triton or
-             CuPy, which find that stream by themselves, or on coppice.current_stream(). On CUDA, fn
+             CuPy, which use that stream by themselves, or on coppice.current_stream(). On CUDA, fn
              gets tensors of the caller's library; on the emulator it gets coppice.Tensor, which
              Triton and Device.launch take. Memory that fn allocates is planned into the pool. It
              allocates with torch.empty and the like on CUDA, and with coppice.empty and
-             coppice.empty_like anywhere. fn returns tensors, also in tuples, lists and dicts
+             coppice.empty_like anywhere. fn returns tensors, or tuples, lists and dicts of them
     dynamic  which sizes vary: {argument: {axis: Dim}}; for an integer {argument: Dim}. A name in
              place of a Dim is a Dim without bounds; any other text is an expression of the Dims:
              "2*n". Members of a tuple or dict are "cache.0", "cache.key"
@@ -65,15 +65,15 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
              two Dims that are padded together: "1x512,4x128", a list of such pairs,
              "pow2/linear:64" up to the `max` of both, or the path of JSON that `coppice tune
              --column A --column B` wrote
-    claim    what holds if a size is padded, in the words of coppice.claims: "any",
+    claim the promise that holds if a size is padded, in the words of coppice.claims: "any",
              "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact":
              nothing is padded. A Dim may have a claim of its own
     static   arguments that stay at their address, such as weights and caches. They are never
              copied. On the emulator they are coppice.Tensor (Device.upload)
     mutates  arguments that fn writes to. For those that are not static, fn gets copies, which are
              copied back after fn, on the stream. On the emulator they are copied back before the
-             call returns, also to PyTorch's tensors of the CPU, to NumPy's arrays, and to views of
-             either; other memory of the host is refused
+             call returns. The caller's tensors may then be coppice.Tensor, PyTorch's CPU tensors,
+             NumPy arrays, or views of these; other host memory is refused
     outputs  {name: (dtype, shape)} of what fn returns, in order, with sizes as numbers and
              expressions: {"y": ("f32", ["rows", 128])}. None: before its first recording, fn runs
              on zeros at a few sizes, two per Dim and one more, to find them. Where buckets are
@@ -84,10 +84,10 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
     session  a coppice.Session; None: the shared session of `device`
     one_stream, thread_safe  as in ProgramSpec
 
-    Calls that differ in anything else are separate variants: types, other sizes, numbers (compared
-    bit by bit), strings, or how tuples, lists and dicts nest. stats() counts the variants. Raises
-    InvalidArgument for options that do not fit fn's parameters; the first call raises it for
-    members that its arguments do not have."""
+    Calls that differ in anything but these sizes are separate variants: in types, other sizes,
+    numbers (compared bit by bit), strings, or the nesting of tuples, lists and dicts. stats()
+    counts the variants. Raises InvalidArgument for options that do not fit fn's parameters; the
+    first call raises it for members that its arguments do not have."""
     on = shared_session(shared_device(device)) if session is None else session
     claim = claim_of(claim, f"{name or name_of(fn)}: claim")
     options = {"claim": claim, "fills": dict(fills or {}), "guards": list(guards),
@@ -157,7 +157,7 @@ class Wrapped(Shared):
         return lease, variant
 
     def _prepare(self, args, kwargs, key):
-        """The slow way, whose result serves later calls of equal types and sizes."""
+        """The slow way. Its result is reused by later calls with equal types and sizes."""
         call = self._read(args, kwargs)
         variant = self._variants.get(call.variant) or self._make(call)
         extents, library = variant.extents(call), call.library(self.session.device)
@@ -219,7 +219,7 @@ class Wrapped(Shared):
 
     def stats(self):
         """Counts so far: calls, how they ran, why they did not replay, present and ended variants,
-        runs that only looked for outputs, and what learning buckets again led to in the present
+        runs that only looked for outputs, and the outcomes of learning buckets again in the present
         variants."""
         learned = sum((variant.learner.outcomes for variant in self._variants.values()),
                       collections.Counter())
@@ -239,8 +239,8 @@ class Wrapped(Shared):
                 if (bucket["program"], bucket["variant"]) in known]
 
     def move_to(self, session):
-        """Runs on another session until the function that it returns is called; see
-        coppice.devices.follow."""
+        """Moves the programs to another session, until the function that this returns is called;
+        see coppice.devices.follow."""
         with self._lock:
             kept = self.session, self._variants, self._prepared
             self.session, self._variants, self._prepared = session, {}, {}
@@ -255,8 +255,8 @@ class Wrapped(Shared):
         return move_back
 
     def close(self):
-        """Ends the programs and drops their graphs. Waits. Leased outputs may be read until a later
-        call of the session writes over them, or it is closed."""
+        """Ends the programs and drops their graphs. Waits for their calls. Leased outputs may be
+        read until a later call of the session writes over them, or the session is closed."""
         with self._lock:
             for variant in self._variants.values():
                 variant.end()
@@ -318,7 +318,7 @@ class Wrapped(Shared):
                     self.name, VARIANTS_MAX, names or "which arguments there are")
 
     def shown_as(self, call):
-        """The library whose tensors fn is shown on CUDA."""
+        """The library whose tensors fn gets on CUDA."""
         kinds = [kind_of(leaf.value) for leaf in call.tensors if kind_of(leaf.value) != "coppice"]
         if kinds:
             self._shown_as = kinds[0]
@@ -333,7 +333,7 @@ def signature_of(fn):
 
 
 def plain_names(signature):
-    """Names of parameters if all are plain, so that arguments by position need no binding."""
+    """Names of parameters if all are plain, so that positional arguments need no binding."""
     kinds = {parameter.kind for parameter in signature.parameters.values()}
     plain = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     return list(signature.parameters) if kinds <= plain else None
@@ -397,8 +397,9 @@ def check_path(where, path, signature):
 
 
 def check_members(wrapped, call):
-    """Raises InvalidArgument for a path that no leaf of the call has. One may be missing if what it
-    is a member of is None or empty, and of *args and **kwargs, of which a call may have fewer."""
+    """Raises InvalidArgument for a path that no leaf of the call has. A leaf may be missing if its
+    parent is None or empty, or if it belongs to *args or **kwargs, because a call may have fewer of
+    them."""
     paths = [leaf.path for leaf in call.leaves]
     several = {name for name, parameter in wrapped._signature.parameters.items()
                if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)}
@@ -415,7 +416,7 @@ def check_members(wrapped, call):
 
 
 def check_no_list(where, path, arguments):
-    """Raises InvalidArgument if a list of numbers is where a tensor is named."""
+    """Raises InvalidArgument if the path of a tensor leads to a list of numbers."""
     value = arguments.get(path)
     inner = value
     while isinstance(inner, (list, tuple)) and inner:
@@ -427,7 +428,7 @@ def check_no_list(where, path, arguments):
 
 
 def is_left_out(path, arguments):
-    """Whether a path leads to None or to nothing in these arguments, rather than past them."""
+    """Whether a path leads to None, or to a missing member, in these arguments."""
     value = arguments
     for part in path.split("."):
         if isinstance(value, dict):
@@ -461,7 +462,7 @@ def text_of(key):
 
 
 class Call:
-    """The arguments of one call: leaves, and what selects its variant."""
+    """The arguments of one call: its leaves, and the key of its variant."""
 
     __slots__ = ("arguments", "leaves", "tensors", "key", "variant", "sizes")
 
@@ -488,7 +489,7 @@ class Call:
         self.variant = (self.key, nesting_of(self.arguments))
 
     def values(self):
-        """Of all leaves."""
+        """The values of all leaves."""
         return tuple(leaf.value for leaf in self.leaves)
 
     def vary(self, leaf, shape, varying):
@@ -507,7 +508,7 @@ class Call:
         return tuple(shape)
 
     def library(self, device):
-        """The library whose current stream the call is ordered with; None: none's."""
+        """The library whose current stream orders the call; None if there is none."""
         if device.kind == "emulator":
             return None
         kinds = (kind_of(leaf.value) for leaf in self.tensors)
@@ -624,11 +625,11 @@ class Variant:
                 "one_stream": options["one_stream"], "thread_safe": options["thread_safe"]}
 
     def extents(self, call):
-        """The extents of symbols that no tensor has."""
+        """The extents of symbols that are in no tensor."""
         return [call.sizes[name] for name in self.given]
 
     def run(self, values, extents, options):
-        """`values` are those of all leaves."""
+        """Runs a call. `values` are those of all leaves."""
         inputs = [values[index] for index in self.copied]
         binding = self.bind(values) if self.statics else None
         if self.written:
@@ -642,7 +643,7 @@ class Variant:
                                     extents=self.extents(call), binding=self.bind(values))
 
     def bind(self, values):
-        """The binding of a call's static arguments, made once for each memory that they lie in."""
+        """The binding of a call's static arguments, made once for each set of addresses."""
         if not self.statics:
             return None
         tensors = [values[index] for index in self.statics]

@@ -1,8 +1,8 @@
 """The memory that a session had mapped, and the outputs that its calls held, step by step.
 
 A trace has bytes by kind and leases by output, but no device addresses. So each kind of memory gets
-a range of addresses of its own; the session holds the first bytes of it. With one lane, outputs
-that calls hold lie in the range of the plan windows, at the offset of the node's plan. With several
+its own range of addresses, of which the session holds the first bytes. With one lane, outputs that
+calls hold lie in the range of the plan windows, at the offset of the node's plan. With several
 lanes, their windows share that range, and outputs lie where there is room.
 """
 

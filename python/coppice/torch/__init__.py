@@ -5,10 +5,10 @@
     coppice.torch.report(compiled)        # what was lifted, and what was not, and why
 
 On a GPU, Inductor's kernels run on it, as CUDA graphs of one pool. On a machine without a GPU, the
-emulator computes tensors of the CPU by the same kernels, with the same graphs and the same pool;
-races and accesses out of bounds are errors. PyTorch runs what cannot be lifted. Each such case is
-counted, and logged by logging.getLogger("coppice"); with options={"strict": True} it is an error.
-coppice.torch.options has all options, and GraphReport has what is known of each graph.
+emulator runs the same kernels on CPU tensors, with the same graphs and the same pool. Races and
+accesses out of bounds are errors. PyTorch runs what cannot be lifted. Each such case is counted,
+and logged by logging.getLogger("coppice"); with options={"strict": True} it is an error.
+coppice.torch.options lists all options, and GraphReport describes a graph.
 """
 
 from coppice.torch.allocator import allocator

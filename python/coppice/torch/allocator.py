@@ -72,8 +72,9 @@ def running_torch(run):
 
 
 class StepMemory:
-    """PyTorch's stream and memory for the steps of a program that it runs. What they allocate while
-    they are recorded is written again by every replay, so that the pool lives as long as this."""
+    """PyTorch's stream and memory for the steps of a program that it runs. Every replay writes
+    again to the memory that they allocated when they were recorded, so the pool lives as long as
+    this object."""
 
     def __init__(self, ordinal):
         self.ordinal, self.pool = ordinal, torch.cuda.MemPool()
@@ -86,8 +87,8 @@ class StepMemory:
 
 
 def on_stream(stream, ordinal):
-    """Inside the scope, a stream is PyTorch's current one, which has the legacy one as its
-    default."""
+    """Inside the scope, a stream is PyTorch's current stream. PyTorch's default stream is the
+    legacy one."""
     device = torch.device("cuda", ordinal)
     return torch.cuda.stream(torch.cuda.default_stream(device) if stream == LEGACY_STREAM else
                              torch.cuda.ExternalStream(stream, device=device))
@@ -95,9 +96,10 @@ def on_stream(stream, ordinal):
 
 @contextlib.contextmanager
 def allocating(ordinal, pool):
-    """torch.cuda.use_mem_pool, but for a capture that PyTorch did not begin. Workspaces of cuBLAS,
-    which PyTorch keeps by streams, are allocated anew within, and end with it: another run would
-    find them, and allocate otherwise, or write to what is somebody else's by then."""
+    """Like torch.cuda.use_mem_pool, for a capture that PyTorch did not begin. cuBLAS workspaces,
+    which PyTorch keeps per stream, are allocated again inside the scope, and freed at its end.
+    Otherwise another run would find them. Its allocations would then differ, or it would write to
+    memory that has another owner by then."""
     torch._C._cuda_clearCublasWorkspaces()
     torch._C._cuda_beginAllocateCurrentThreadToPool(ordinal, pool)
     try:
@@ -130,7 +132,7 @@ def check_blocks(before, after):
 
 
 def describe(block):
-    """Bytes, and where they were asked for if PyTorch keeps a history of that."""
+    """The bytes of a block, and where they were allocated if PyTorch keeps a history."""
     frames = block.get("frames") or []
     where = next((f" at {frame['filename']}:{frame['line']}" for frame in frames
                   if frame["filename"].endswith(".py")), "")
@@ -141,6 +143,6 @@ _undertaker = concurrent.futures.ThreadPoolExecutor(1, "coppice-pools")
 
 
 def drop(held):
-    """Ends a run's pool before the next run, on a thread that is in none: what it frees there is
-    the run's until it ends, and in the order of allocations of every other run like it."""
+    """Ends a run's pool before the next run, on a thread that is in no run. On a thread in a run,
+    these frees would count as part of that run, and would change the order of its allocations."""
     _undertaker.submit(held.clear).result()

@@ -1,17 +1,17 @@
-"""Runs PyTorch's operators for `call` steps: on tensors of the CPU that are an emulator's memory,
-or on tensors of a CUDA device, on the stream of the step, which may capture what they launch.
+"""Runs PyTorch's operators for `call` steps: on CPU tensors that are an emulator's memory, or on
+tensors of a CUDA device. On CUDA they run on the stream of the step, which may be captured.
 
-What a step's `options` mean is said by the operator's schema: integers and JSON, in which tensors
-of a list are "input:3", and names of types, devices and layouts (coppice/export/lift.py);
-"output:0" is the shape of the first output, "input:1:0" the first of the second input's sizes,
-"complex:1.0:2.0" a complex number. Two options do not belong to an operator: `complex` says which
-inputs and outputs are pairs of parts of complex numbers. `order` says that the last output is not a
-result: this buffer makes steps run one after another, because they share PyTorch's workspaces and
-generators.
+The operator's schema says what a step's `options` mean. They are integers and JSON, in which
+tensors of a list are "input:3", and names of types, devices and layouts (coppice/export/lift.py).
+"output:0" is the shape of the first output, "input:1:0" is the first size of the second input, and
+"complex:1.0:2.0" is a complex number. Two options do not belong to an operator. `complex` lists the
+inputs and outputs that are complex numbers as pairs of parts. `order` says that the last output is
+not a result: this buffer makes steps run one after another, because they share PyTorch's workspaces
+and generators.
 
-An operator is part of the device's work and may not wait for it. PyTorch runs a compiled function
-that an operator calls, on the operator's thread or on one that it waits for. Any other call of
-coppice by an operator is an error.
+An operator is part of the device's work and may not wait for it. If an operator calls a compiled
+function, PyTorch runs that function, on the operator's thread or on one that it waits for. Any
+other call of coppice by an operator is an error.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ def running_operator():
 
 
 def operator_waits():
-    """Whether an operator that some thread runs waits for another thread, as by Thread.join, or
+    """Whether an operator on any thread waits for another thread (for example in Thread.join) or
     for a future."""
     frames = sys._current_frames()
     return any(number in frames and frames[number].f_code.co_filename == threading.__file__
@@ -67,9 +67,9 @@ def operator_of(name):
 
 
 def function_of(name, memory=None):
-    """What coppice calls for steps of that name: fn(inputs, outputs, options, stream). On CUDA it
-    launches on that stream, with the program's StepMemory; on an emulator PyTorch computes on the
-    host, when the stream comes to the step."""
+    """The function that coppice calls for steps of that name: fn(inputs, outputs, options, stream).
+    On CUDA it launches on that stream, with the program's StepMemory. On an emulator, PyTorch
+    computes on the host when the stream reaches the step."""
     target = operator_of(name)
 
     def run(inputs, outputs, options, stream):
@@ -97,15 +97,16 @@ def function_of(name, memory=None):
 
 
 def tensors_of(handed, pairs):
-    """What a step hands over as PyTorch's tensors; some are pairs of parts of complex numbers. They
-    are ready where the step's stream is: nothing waits for them, least of all a capture."""
+    """The tensors of a step as PyTorch's tensors. Those in `pairs` are complex numbers as pairs of
+    parts. The step's stream orders them already, so nothing waits for them. A wait would break a
+    capture."""
     tensors = [torch.from_dlpack(one.__dlpack__(stream=-1)) for one in handed]
     return [torch.view_as_complex(tensor) if index in pairs else tensor
             for index, tensor in enumerate(tensors)]
 
 
 def bound(target, tensors, written, options):
-    """Arguments by position and by name, and of how many tensors the operator changes them."""
+    """Arguments by position and by name, and the number of tensors that the operator changes."""
     listed = set()
     for text in options.values():
         if text.startswith("["):

@@ -5,8 +5,8 @@
 
 Inductor's own passes and AOTAutograd do the same as for Inductor's backend; coppice replaces the
 last step, which Inductor calls inner_compile. Without a GPU, functions are traced on the CPU, where
-autograd works without a device, and are then moved to a pretended one; operators that only CPUs
-have are kept out of the trace.
+autograd works without a device, and are then moved to a pretended one; operators that exist only on
+CPUs are kept out of the trace.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ take_kernels(backend)
 
 @contextlib.contextmanager
 def without_libraries():
-    """Inside the scope, no operators of oneDNN are traced, and NNPACK limits no sizes."""
+    """Inside the scope, no oneDNN operators are traced, and NNPACK adds no limits on sizes."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -84,7 +84,7 @@ def without_libraries():
 
 
 class Compiler:
-    """Compiles the graphs of one function that Dynamo captured."""
+    """Compiles the graphs that Dynamo captured from one function."""
 
     def __init__(self, module, options, kind, ordinal, ordinals):
         self.options, self.ordinal, self.cuda = options, ordinal, bool(ordinals)
@@ -180,8 +180,8 @@ class Compiler:
         return compiled
 
     def padding(self, lowered, module, report):
-        """Which sizes are padded. Reports sizes that are not padded although the caller asked for
-        it."""
+        """Decides which sizes are padded. Reports sizes that are not padded although the caller
+        asked for it."""
         if report.kind == "backward" or not self.options.claim:
             return Padding()
         padding = padding_of(lowered, module, self.options, self.frame, report.kind)
@@ -212,8 +212,8 @@ class Compiler:
 
 
 class Fallback:
-    """Runs a graph that is not lifted, and calls that a lifted graph refuses, with Inductor on CUDA
-    and with PyTorch on the CPU. It is compiled at its first call, if not before."""
+    """Runs a graph that is not lifted, and calls that a lifted graph refuses: with Inductor on
+    CUDA, and with PyTorch on the CPU. It is compiled at its first call at the latest."""
 
     def __init__(self, make):
         self._boxed_call = True
@@ -235,20 +235,20 @@ def why_not(kind, ordinals):
 
 @functools.cache
 def warn_once(reason):
-    """Warns once of what is missing for all functions of a device."""
+    """Warns once that something is missing for all functions of a device."""
     log.warning("coppice: PyTorch runs all functions of this device: %s", reason)
 
 
 def emulated(module):
-    """The first architecture that has all types of a graph."""
+    """The first emulated architecture that supports all types of a graph."""
     types = {value.dtype for node in module.graph.nodes
              for value in tree_leaves(node.meta.get("val")) if isinstance(value, torch.Tensor)}
     return 89 if torch.float8_e4m3fn in types else EMULATED
 
 
 def is_written_between(node):
-    """Whether the graph writes a tensor that begins where kernels do not expect one. It stays where
-    it is, but is copied in and out as others are, which Inductor does, too."""
+    """Whether the graph writes a tensor whose address is not aligned as kernels expect. Such a
+    tensor is not static: it is copied in and out, as Inductor does, too."""
     value = node.meta["val"]
     offset = value.storage_offset() * value.element_size()
     written = any(user.target is torch.ops.aten.copy_.default and user.args[0] is node
@@ -257,7 +257,7 @@ def is_written_between(node):
 
 
 def counted(run, report):
-    """The same function, whose calls the report counts."""
+    """The same function; the report counts its calls."""
     def count_and_run(arguments):
         report.runs += 1
         return run(arguments)
@@ -284,8 +284,8 @@ def quiet_compiler():
 
 
 def plan_nothing_to_donate():
-    """Keeps Inductor from writing over saved tensors: what a backward graph uses up is for leases
-    to say, and a graph that is kept may need them again."""
+    """Keeps Inductor from writing over saved tensors. Leases decide which tensors a backward graph
+    may write over, and a graph that is retained may need them again."""
     context = torch._guards.TracingContext.try_get()
     if context is not None and context.fw_metadata is not None:
         context.fw_metadata.bw_donated_idxs = []

@@ -14,7 +14,7 @@ RESUMED = "torch_dynamo_resume_in_"  # How the rest of a function begins that a 
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """A graph that Dynamo hands over, and the function that it is of."""
+    """A graph of Dynamo's, and the function that it belongs to."""
 
     function: str = "a graph"  # "forward (model.py:12)"
     owner: object = None  # The backend as torch.compile wrapped it.
@@ -27,8 +27,8 @@ class Frame:
 
 
 def frame_of(module):
-    """The frame that Dynamo compiles now to this graph module. Dynamo comes back for sizes to
-    specialise on, which are of the same."""
+    """The frame that Dynamo compiles to this graph module. Dynamo may call the backend again for
+    sizes that it specialises on; the frame is then the same."""
     from torch._dynamo import symbolic_convert
     from torch._dynamo.eval_frame import innermost_backend
     from torch._dynamo.utils import get_metrics_context
@@ -47,8 +47,8 @@ def frame_of(module):
 
 
 def name_of(root):
-    """"forward (model.py:12)" of what a frame runs. PyTorch enters some by a function of its own:
-    then of what that calls."""
+    """The function of a frame, as "forward (model.py:12)". If the frame is a function by which
+    PyTorch enters another one, it is that one."""
     called = root.f_locals.get("fn") if root.f_code.co_name == "inner" else None
     called = getattr(called, "forward", called)
     code = getattr(getattr(called, "__func__", called), "__code__", root.f_code)
@@ -57,7 +57,8 @@ def name_of(root):
 
 
 def break_of(output, code):
-    """Why Python runs before or after the graph: the break that ends it, or the one before it."""
+    """Why Python code runs before or after the graph: the graph break at its end, or the one before
+    it."""
     reason = getattr(output, "compile_subgraph_reason", None)
     if reason is not None and reason.graph_break:
         where = next((f" at {frame.filename.rpartition('/')[2]}:{frame.lineno}"
@@ -70,7 +71,7 @@ def break_of(output, code):
 
 
 def spelled(source):
-    """A source of Dynamo's as options and reports spell it: "x:0" of an axis, "n" of an
+    """A source of Dynamo's as options and reports spell it: "x:0" for an axis, "n" for an
     integer."""
     text = source.name if isinstance(source.name, str) else source.name()
     match = re.fullmatch(r"(.*?)(?:\.size\(\)\[(\d+)\])?", text)
@@ -79,7 +80,7 @@ def spelled(source):
 
 
 def sizes_of(module):
-    """Names of the axes of all tensors that a graph of Dynamo's takes, but for parameters."""
+    """Names of the axes of all tensors that a graph of Dynamo's takes, except parameters."""
     names = []
     for node in module.graph.find_nodes(op="placeholder"):
         value = node.meta.get("example_value")
@@ -91,15 +92,15 @@ def sizes_of(module):
 
 
 def inputs_of(module):
-    """What the caller calls all that a graph of Dynamo's takes."""
+    """The caller's names for all inputs of a graph of Dynamo's."""
     sources = [getattr(node.meta.get("grapharg"), "source", None)
                for node in module.graph.find_nodes(op="placeholder")]
     return tuple(spelled(source) if source is not None else "" for source in sources)
 
 
 def marked_in(module):
-    """Names of the axes that the caller marked as varying, by mark_dynamic or mark_unbacked. Where
-    torch.compile was given dynamic_shapes, only what they name varies."""
+    """Names of the axes that the caller marked as varying, by mark_dynamic or mark_unbacked. If
+    torch.compile was given dynamic_shapes, only the axes that they name vary."""
     spelled_out = getattr(torch._dynamo.config, "_dynamic_shapes_spec", None) is not None
     names = set()
     for node, name in zip(module.graph.find_nodes(op="placeholder"), inputs_of(module)):
@@ -112,8 +113,8 @@ def marked_in(module):
 
 
 def unknown_names(given, frame, earlier, tensors=()):
-    """Names of sizes, and of `tensors`, that neither this graph has nor `earlier` ones of the
-    function have. A variable that the graph does not take may be another graph's."""
+    """Names of sizes, and of `tensors`, that neither this graph nor `earlier` graphs of the
+    function have. A variable that is not an input of this graph may be one of another graph."""
     if frame.owner is None:
         return []
     known = {*frame.sizes, *earlier}

@@ -1,10 +1,10 @@
-"""A lifted graph, called as AOTAutograd calls what it compiled: with one list of integers and
-tensors, for a list of results.
+"""A lifted graph. AOTAutograd calls it as it calls any compiled graph: with one list of integers
+and tensors. It returns a list of results.
 
 On an emulator, tensors are on the CPU. Those that stay at their address are mirrored (session.py),
-others are copied in, and outputs are copied out into tensors of the promised strides. On CUDA,
-those that stay are read and written in place (registered.py), and outputs are written into tensors
-that PyTorch allocates.
+others are copied in, and outputs are copied out into tensors with the promised strides. On CUDA,
+tensors that stay are read and written in place (registered.py), and outputs are written into
+tensors that PyTorch allocates.
 """
 
 import itertools
@@ -30,7 +30,7 @@ numbers = itertools.count(1)  # Of programs, so that each has a name of its own.
 
 
 class Texts:
-    """Expressions of sizes, computed at once; each user has a slice of the values."""
+    """Expressions of sizes that are computed together. Each user has a slice of the values."""
 
     def __init__(self):
         self.texts = []
@@ -89,8 +89,8 @@ class LiftedGraph:
         self.report.learned = self.registered.learner.outcomes
 
     def place_written(self, lowered):
-        """On CUDA, inputs of fixed sizes that the program writes become static if they stay where
-        they are; see registered.py. An emulator has copies of them, wherever they are."""
+        """On CUDA, inputs of fixed sizes that the program writes become static if they stay at
+        their address; see registered.py. An emulator always has copies of them."""
         buffers = lowered.program["buffers"]
         written = {index: one.name for index, one in enumerate(self.inputs)
                    if one.mutated and one.fixed and not (one.static or one.flat or one.expanded)
@@ -111,7 +111,7 @@ class LiftedGraph:
         self.in_place = InPlace(written, self.static, with_static)
 
     def called(self, indices):
-        """What the caller calls these inputs of the program."""
+        """The caller's names for these inputs of the program."""
         return [self.inputs[index].called or self.inputs[index].name for index in indices]
 
     @property
@@ -123,7 +123,7 @@ class LiftedGraph:
         return self.registered and self.registered.program
 
     def move_to(self, session):
-        """Runs on another session until the function that it returns is called; see
+        """Moves the graph to another session, until the function that this returns is called; see
         coppice.devices.follow."""
         before = self.shared, self.registered, self.in_place, self.report.in_place
         with self.shared.lock:
@@ -142,7 +142,8 @@ class LiftedGraph:
         return move_back
 
     def policies_of(self, lowered, options, claims):
-        """Policies of symbols that have a claim, and of two of them; and which are learned."""
+        """Policies of symbols that have a claim, and of pairs of them, and which symbols are
+        learned."""
         symbols, learned = lowered.program["symbols"], []
         policies = {pair: joint_policy_of(policy, names, "coppice",
                                           [limit_of(symbols[name]) for name in pair])
@@ -158,7 +159,8 @@ class LiftedGraph:
         return policies, learned
 
     def pair_of(self, names, sources_of):
-        """The two symbols of these names; None if the graph has not both, or if they are one."""
+        """The two symbols with these names. None if the graph does not have both, or if they are
+        the same symbol."""
         known = {source: name for name, sources in sources_of.items() for source in sources}
         pair = tuple(known.get(name) for name in names)
         if None in pair:
@@ -170,7 +172,8 @@ class LiftedGraph:
         return pair
 
     def lay_out(self, lowered):
-        """Keeps what computes the layouts of outputs and results from the sizes of a call."""
+        """Prepares the functions that compute the layouts of outputs and results from the sizes of
+        a call."""
         texts = Texts()
         self.outputs = [texts.add_layout(layout) for layout in lowered.outputs]
         self.returned = [
@@ -284,14 +287,14 @@ class LiftedGraph:
         return outputs
 
     def keep(self, outputs, lease):
-        """Lets the backward graph read outputs where they are. Those that nobody saves go with
-        their copies."""
+        """Lets the backward graph read outputs in place. Outputs that nobody saves end when their
+        copies do."""
         for index, (tensor, part) in enumerate(zip(outputs, lease.split())):
             if tensor.numel():
                 self.shared.kept[tensor.data_ptr()] = Kept(tensor, part[index], part)
 
     def bind_mirrors(self, given):
-        """The binding of what lies where it always lies, which is brought up to date; and the
+        """The binding of the tensors that stay at their address, whose mirrors are updated; and the
         mirrors that the program writes, with their storages."""
         key, tensors, mirrored = [], [], {}
         for one in self.inputs:
@@ -310,8 +313,8 @@ class LiftedGraph:
         return binding, list(mirrored.values())
 
     def run_program(self, inputs, scalars, binding):
-        """Runs with what earlier calls kept in place of its copies, as far as it still lies
-        there."""
+        """Runs the program. Inputs that are copies of outputs that earlier calls kept are read in
+        place, if they are still there."""
         self.registered.learner.count_call(binding)
         kept = [self.kept_of(tensor) if self.report.kind == "backward" else None
                 for tensor in inputs]
@@ -341,7 +344,7 @@ class LiftedGraph:
             return None
 
     def copied_out(self, output, values, index):
-        """An output as a tensor of the CPU, of the strides that were promised."""
+        """An output as a CPU tensor with the promised strides."""
         tensor = torch.from_dlpack(output.to_host())
         dtype, *parts = self.outputs[index]
         shape, strides, (offset,) = (values[part] for part in parts)
@@ -388,14 +391,14 @@ class LiftedGraph:
 
 
 def limit_of(symbol):
-    """Where the buckets of a size end if its policy has no end."""
+    """The last bucket of a size whose policy has no maximum."""
     return min(symbol.get("max", POLICY_MAX), POLICY_MAX)
 
 
 def seen(tensor, given):
-    """What the program is shown of an argument that it reads, and writes, where it lies; of complex
-    numbers their parts. Errors: InvalidArgument if it writes what is negated or conjugated lazily,
-    of which there is no such place."""
+    """The tensor that the program gets for an argument that it reads and writes in place. Complex
+    numbers become pairs of parts. Errors: InvalidArgument if it writes a tensor that is lazily
+    negated or conjugated, because the memory has other values."""
     tensor = elements_of(tensor, given)
     if given.mutated and (tensor.is_neg() or tensor.is_conj()):
         raise InvalidArgument("it writes an argument that is negated or conjugated lazily")
@@ -403,7 +406,7 @@ def seen(tensor, given):
 
 
 def elements_of(tensor, given):
-    """The elements of an argument that the program knows of, each once."""
+    """The elements of an argument that the program has, each once."""
     for axis in given.expanded:  # Of which there is one element.
         tensor = tensor.narrow(axis, 0, 1)
     if given.flat:
@@ -422,7 +425,7 @@ def read(place, given):
 
 
 def made(dtype, shape, strides, offset, device):
-    """A tensor without values, at an offset in its storage, as eager PyTorch has it."""
+    """A new tensor with undefined values, at the same offset in its storage as in eager PyTorch."""
     if not offset:
         return torch.empty_strided(shape, strides, dtype=dtype, device=device)
     row = torch.empty(offset + span(shape, strides), dtype=dtype, device=device)
@@ -430,8 +433,8 @@ def made(dtype, shape, strides, offset, device):
 
 
 def view_of(base, dtype, shape, strides, offset):
-    """A view of `base`, of another type perhaps; the offset counts its elements from where `base`
-    begins."""
+    """A view of `base`, perhaps of another type. The offset counts elements of the view from the
+    beginning of `base`."""
     if (base.dtype, tuple(base.shape), base.stride(), 0) == (dtype, shape, strides, offset):
         return base
     offset += base.storage_offset() * base.itemsize // dtype.itemsize
@@ -439,7 +442,7 @@ def view_of(base, dtype, shape, strides, offset):
 
 
 def laid_out(tensor, layout, values):
-    """The tensor, if it has the strides that were promised, else a copy that has."""
+    """The tensor if it has the promised strides, otherwise a copy with these strides."""
     dtype, *parts = layout
     shape, strides, (offset,) = (values[part] for part in parts)
     if tensor.stride() == strides or not tensor.numel():
@@ -448,7 +451,7 @@ def laid_out(tensor, layout, values):
 
 
 def lying_in(tensor, dtype, shape, strides, offset):
-    """A tensor in the storage of another. Autograd knows of no view: which results want gradients
-    is for AOTAutograd to say, of each by itself."""
+    """A tensor in the storage of another. It is not a view for autograd, because AOTAutograd
+    decides for each result separately whether it needs gradients."""
     return torch.empty(0, dtype=dtype, device=tensor.device).set_(
         tensor.untyped_storage(), offset, shape, strides)

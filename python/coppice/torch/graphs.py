@@ -1,4 +1,5 @@
-"""Graphs that PyTorch captured, replayed by a session: with its stances, its budget, its profile.
+"""Graphs that PyTorch captured. A session replays them, with its stances, its budget and its
+profile.
 
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.graph(graph):
@@ -19,11 +20,11 @@ from coppice.tracing import register
 
 
 def from_graph(graph, *, name="graph", session=None, generators=()):
-    """A callable that replays what a torch.cuda.CUDAGraph(keep_graph=True) captured, without
-    arguments and results: it reads and writes the memory that the graph was captured on.
+    """A callable that replays the graph of a torch.cuda.CUDAGraph(keep_graph=True). It has no
+    arguments and no results: it reads and writes the memory that the graph was captured on.
 
     session     a coppice.Session; None: the shared session on CUDA
-    generators that were registered with the graph, besides the default one
+    generators  those that were registered with the graph, besides the default one
 
     The graph is replayed once here, to see whether it draws random numbers: PyTorch advances its
     generators only when PyTorch itself replays the graph. Raises InvalidArgument for a graph that
@@ -82,7 +83,7 @@ class CapturedGraph:
                                                               self.program.variant)]
 
     def close(self):
-        """Ends the program. Waits."""
+        """Ends the program, and waits for its calls."""
         if self.program is not None and not self.session.closed:
             self.program.unregister()
         self.program = None
@@ -100,7 +101,7 @@ class CapturedGraph:
 
 
 class Replayed:
-    """What the session runs."""
+    """The program that the session runs."""
 
     def __init__(self, raw):
         self.raw = raw

@@ -1,11 +1,11 @@
 """Finds the independent sizes of a graph of aten operators, which AOTAutograd made for Inductor.
 
 A size is *independent* if the graph, run at a larger size, computes the same elements within the
-real size, whatever its inputs hold beyond it (integers that are indices hold their fill). A batch
-usually is independent; the axis that a softmax sums over is not. An independent size may be padded
-without a promise of the caller.
+real size, whatever its inputs hold beyond the real size (integers that are indices hold their
+fill). A batch usually is independent; the axis that a softmax sums over is not. An independent size
+may be padded without a promise by the caller.
 
-The size is followed through the graph. An axis *carries* it if the axis's own size depends on it.
+The size is followed through the graph. An axis *carries* the size if its own size depends on it.
 The first elements of that axis, up to the real size, have to be those of a run at the real size.
 The rules below say which operators preserve that. An operator without a rule is assumed not to
 preserve it, if anything that it reads or makes carries the size.
@@ -52,7 +52,8 @@ class Verdict:
 
 
 def verdict_of(graph, symbol, simplify):
-    """The Verdict on a symbol, by its name. `simplify` is of SymPy expressions of sizes."""
+    """The Verdict on the symbol with this name. `simplify` simplifies SymPy expressions of
+    sizes."""
     return Trace(graph, symbol, simplify).verdict()
 
 
@@ -64,7 +65,8 @@ class Trace:
         self.known = {}
 
     def carries(self, value):
-        """Whether a size, a tensor, what a node makes, or any of several does."""
+        """Whether a size, a tensor, a node's result, or any of several such values carries the
+        size."""
         if isinstance(value, torch.fx.Node):
             value = value.meta.get("val")
         if isinstance(value, torch.Tensor):
@@ -80,7 +82,7 @@ class Trace:
         return self.known[expression]
 
     def axes(self, node):
-        """The axes that carry the size, of a node's tensor or of any of several."""
+        """The axes that carry the size, in a node's tensor or in any of several."""
         return {axis for tensor in tensors_of(node) for axis, size in enumerate(tensor.shape)
                 if self.carries(size)}
 
@@ -89,7 +91,7 @@ class Trace:
         return any(map(self.carries, (node, *tree_leaves((node.args, node.kwargs)))))
 
     def nodes(self):
-        """Those of operators that do."""
+        """Nodes of operators that read or make something that carries the size."""
         return [node for node in self.graph.nodes
                 if node.op == "call_function" and self.touches(node)]
 
@@ -116,7 +118,7 @@ class Trace:
         return any(self.carries(one) for one in tree_leaves(value) if not tensors_of(one))
 
     def counts_to(self, index, size):
-        """Whether an index counts the places of an axis: 0, 1, 2 and so on, up to its size."""
+        """Whether an index is 0, 1, 2 and so on, up to the size of an axis."""
         found = given_by(index)
         if name_of(found) != "prims.iota" or found.op != "call_function":
             return False
@@ -127,7 +129,8 @@ class Trace:
             self.simplify(size_of(length)) == self.simplify(size_of(size)))
 
     def holds_fill(self, index):
-        """Whether an index is within bounds in the padding: an input as it came, of integers."""
+        """Whether an index is within bounds in the padding, where it holds its fill: it is then an
+        unchanged input of integers."""
         return not self.carries(index) or input_of(index) is not None
 
 
@@ -135,7 +138,7 @@ class Trace:
 
 
 def name_of(node):
-    """"aten.add" of whatever overload."""
+    """"aten.add" for any of its overloads."""
     packet = getattr(node.target, "overloadpacket", None)
     return str(packet or getattr(node.target, "__name__", node.target))
 
@@ -151,7 +154,8 @@ def rank_of(node):
 
 
 def arguments_of(node):
-    """{name: value} of all arguments of an operator, with what its schema says of the others."""
+    """{name: value} of all arguments of an operator. Those that are not given have the defaults of
+    its schema."""
     schema = node.target._schema.arguments
     given = dict(zip((argument.name for argument in schema), node.args))
     return {**{argument.name: argument.default_value for argument in schema}, **given,
@@ -165,13 +169,13 @@ def is_random(node):
 
 
 def input_of(node):
-    """The placeholder whose integers a node has as they came; None if it computes."""
+    """The placeholder whose integers a node has unchanged; None if it computes others."""
     found = given_by(node)
     return found if found.op == "placeholder" and is_integer(found) else None
 
 
 def given_by(node):
-    """The node whose integers another has as they came."""
+    """The node whose integers another node has unchanged."""
     while node.op == "call_function" and name_of(node) in SAME_VALUES and (
             is_integer(node) and isinstance(node.args[0], torch.fx.Node)):
         node = node.args[0]
@@ -187,7 +191,7 @@ def is_integer(node):
 
 
 def elementwise(trace, node, given):
-    """Axes stand below each other, counted from the last."""
+    """The axes of the operands are aligned at the last one."""
     (out,) = tensors_of(node)
     for tensor in tensors_of([one for one in tree_leaves(list(given.values()))
                               if isinstance(one, torch.fx.Node)]):
@@ -220,8 +224,8 @@ def by_first_axis(trace, node, given):
 
 
 def view(trace, node, given):
-    """Where axes become one, or one several, the first of each may carry it: the others say where
-    its elements lie."""
+    """If axes are merged, or one is split, only the first of them may carry the size: the others
+    decide where its elements lie."""
     if "size" not in given:  # Of another type: along the last axis there are more, or fewer.
         return True
     old, new = ([trace.simplify(size_of(size)) for size in one.meta["val"].shape]
@@ -236,7 +240,8 @@ def view(trace, node, given):
 
 
 def groups_of(old, new):
-    """Pairs of lists of sizes whose products are equal, as short as is known; first the last."""
+    """Pairs of lists of sizes whose products are equal. The lists are as short as possible, and the
+    last axes come first."""
     result, i, j = [], 0, 0
     while old and new and old[-1] == new[-1]:
         result.append((old[-1:], new[-1:]))
@@ -292,7 +297,7 @@ def filled(trace, node, given):
 
 
 def drawn_by_seed(trace, node, given):
-    """Each element by its place, counted row by row."""
+    """Each element depends on its position, counted row by row."""
     return trace.axes(node) <= {0}
 
 
@@ -301,7 +306,8 @@ def embedding(trace, node, given):
 
 
 def index(trace, node, given):
-    """Indices below zero count from the end, which padding moves; places do not."""
+    """Padding moves the end of an axis, and indices below zero count from there. Other indices are
+    safe."""
     sizes = given["self"].meta["val"].shape
     return all(trace.counts_to(one, size) or not trace.carries(size) and trace.holds_fill(one)
                for one, size in zip(given["indices"], sizes) if one is not None)
@@ -313,14 +319,14 @@ def index_select(trace, node, given):
 
 
 def put(trace, node, given):
-    """What is written by an index, if rows are not what carries it."""
+    """Padding is harmless if the axes that are indexed do not carry the size."""
     written = {axis for axis, one in enumerate(given["indices"]) if one is not None}
     return not trace.axes(given["self"]) & written and not trace.carries(given["indices"]) and (
         bool(trace.axes(given["self"])) or not trace.carries(given["values"]))
 
 
 def scatter(trace, node, given):
-    """Row by row, if rows are what carries it."""
+    """Padding is harmless if each row is written by itself."""
     own, axis = trace.axes(given["self"]), given["dim"] % max(rank_of(given["self"]), 1)
     return (axis not in own | trace.axes(given["index"]) and trace.axes(given["index"]) <= own
             and trace.holds_fill(given["index"]))
@@ -334,7 +340,7 @@ def gather(trace, node, given):
 
 
 def write_part(trace, node, given):
-    """A part along an axis that does not carry it."""
+    """Padding is harmless if the axis of the part does not carry the size."""
     axis = given["dim"] % rank_of(given["self"])
     whole = trace.axes(given["self"])
     if "index" not in given:
@@ -370,7 +376,7 @@ RULES = {  # The rule, and which arguments are sizes that may carry it.
 
 
 def rule_of(node):
-    """The rule of an operator, and which of its arguments are sizes; None of one without."""
+    """The rule of an operator, and which of its arguments are sizes; None if it has no rule."""
     known = RULES.get(name_of(node))
     if torch.Tag.pointwise in getattr(node.target, "tags", ()) and len(tensors_of(node)) == 1 and (
             isinstance(node.meta.get("val"), torch.Tensor)):

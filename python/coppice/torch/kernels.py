@@ -1,8 +1,9 @@
 """The program's own Triton kernels, on a machine without a GPU.
 
-Dynamo takes kernels into graphs only where Triton has a driver; without one it would trace Triton
-itself. Here it takes them into graphs for this backend. Parts of a function that PyTorch runs, for
-example after a graph break, launch their kernels on the emulator, on copies of the CPU tensors.
+Dynamo takes kernels into graphs only if Triton has a driver. Without one it would trace Triton's
+own code. This module makes it take them into graphs for this backend. Parts of a function that
+PyTorch runs, for example after a graph break, launch their kernels on the emulator, on copies of
+the CPU tensors.
 """
 
 import functools
@@ -45,7 +46,7 @@ def take_kernels(backend):
 
 @functools.cache
 def launch_without_driver():
-    """From now on, kernels that Triton has no driver for run on the emulator."""
+    """From now on, kernels run on the emulator if Triton has no driver for them."""
     if triton is None:
         return
     from coppice.triton import launching

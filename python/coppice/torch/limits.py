@@ -1,4 +1,5 @@
-"""Maxima for sizes without one, so that everything that a program computes from sizes fits 64 bits.
+"""Maxima for sizes without one, so that all values that a program computes from sizes fit into 64
+bits.
 """
 
 from coppice.export.manifest import walk
@@ -11,9 +12,9 @@ SIZES = ("shape", "strides", "grid", "bytes", "offset", "words",
 
 
 def limits_of_program(program):
-    """{name: max} of those symbols that may not get as large as they are said to be, or as coppice
-    lets them; all the same power of two, the largest with which no tensor has ELEMENTS_END
-    elements and no integer INTEGER_END. A guard that is too large refuses the call by itself."""
+    """{name: max} of symbols whose maximum has to be lowered. All get the same power of two. It is
+    the largest with which every tensor has fewer than ELEMENTS_END elements, and every integer is
+    below INTEGER_END. A guard that gets too large refuses the call by itself."""
     symbols = program["symbols"]
     parts = list(walk([program["steps"], *program["buffers"].values()]))
     texts = {text for part in parts for key in SIZES for text in listed(part.get(key, ()))

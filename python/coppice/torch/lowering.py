@@ -64,7 +64,7 @@ class Input:
 
 @dataclasses.dataclass
 class Layout:
-    """How a tensor lies, in texts of sizes. Strides and the offset count elements."""
+    """The layout of a tensor, as texts of sizes. Strides and the offset count elements."""
 
     dtype: object
     shape: list
@@ -88,7 +88,7 @@ class Lowered:
     symbol_names: dict  # {symbol: what PyTorch calls it}
 
     def calls(self):
-        """Functions that steps call, but for gemm."""
+        """Functions that steps call, except gemm."""
         return sorted({step["function"] for step in self.program["steps"]
                        if step["op"] == "call"} - {"gemm"})
 
@@ -100,9 +100,9 @@ class Lowered:
 
 
 def lower(module, inputs, statics, capability, options, cuda, patches, flags):
-    """Lowers a graph module, which is changed, for its fake inputs. `statics` are names of
-    placeholders that lie where they always lie; `cuda` says that the device is there; `patches` of
-    Inductor's configuration are below what the options say; `flags` are what Inductor passes on.
+    """Lowers a graph module for its fake inputs. The module is changed. `statics` are names of
+    placeholders that stay at their address. `cuda` says that the device exists. `patches` change
+    Inductor's configuration; options override them. `flags` are those that Inductor passes on.
     Errors: ExportError, CompilerError."""
     mode = fake_mode_of(module)
     constants = lift_constants(module, mode)
@@ -132,14 +132,14 @@ def lower(module, inputs, statics, capability, options, cuda, patches, flags):
 
 
 def evaluator(names, texts):
-    """A function of sizes, in the order of `names`, that computes expressions of them."""
+    """A function that takes sizes in the order of `names`, and computes expressions of them."""
     body = ", ".join(str(text) for text in texts)
     return eval(f"lambda {', '.join(names)}: ({body}{',' if texts else ''})",
                 {"__builtins__": {}, **FUNCTIONS})
 
 
 def fake_mode_of(module):
-    """What makes the tensors that stand for those of a graph."""
+    """The FakeTensorMode of a graph."""
     for node in module.graph.nodes:
         for value in tree_leaves(node.meta.get("val")):
             if isinstance(value, torch._subclasses.FakeTensor):
@@ -151,8 +151,8 @@ def fake_mode_of(module):
 
 
 def lift_constants(module, mode):
-    """Makes tensors that the graph holds inputs of it, which come last; what they hold is in
-    meta["data"] of their nodes. Scalars become numbers."""
+    """Turns tensors that the graph holds into inputs, which come last. The meta["data"] of their
+    nodes has their values. Scalars become numbers."""
     graph, nodes = module.graph, []
     for node in graph.find_nodes(op="get_attr"):
         value = getattr(module, node.target, None) if "." not in node.target else None
@@ -178,8 +178,8 @@ def lift_constants(module, mode):
 
 
 def join_sizes(module):
-    """Leaves one of the integer arguments that are always the same size: Inductor's wrapper would
-    name them alike. Returns the positions of the arguments that stay."""
+    """If several integer arguments are always the same size, keeps only one: Inductor's wrapper
+    would give them the same name. Returns the positions of the arguments that stay."""
     known, positions = {}, []
     for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
         value = node.meta.get("val")
@@ -219,7 +219,7 @@ class GraphLifter(Lifter):
             self.name_integer(position, node)
 
     def role(self, position, node, statics):
-        """An input; what nothing reads or returns is none."""
+        """The role of a placeholder: an input, or nothing if nothing reads or returns it."""
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
             named = isinstance(value, torch.SymInt)
@@ -237,13 +237,13 @@ class GraphLifter(Lifter):
     # Sizes.
 
     def simplify(self, expression):
-        """With what Dynamo specialises on for the time of this compilation, which PyTorch's own
-        cache of simplified sizes has not heard of."""
+        """Simplifies an expression, also by the values that Dynamo specialises on during this
+        compilation. PyTorch's own cache of simplified sizes does not include these."""
         return super().simplify(expression).xreplace(self.shape_env.replacements)
 
     def name_axes(self, given, value):
-        """Sizes of an input are symbols, which may be padded; of a flat one, whose strides say
-        where they are, they are scalars."""
+        """Names the sizes of an input. They are symbols, which may be padded. For a flat input, in
+        which strides locate the elements, they are scalars."""
         for axis, size in enumerate(value.shape):
             expression = self.simplify(size_of(size))
             if not expression.is_Symbol or axis in given.expanded:
@@ -275,7 +275,7 @@ class GraphLifter(Lifter):
         self.scalars[self.name(expression, sources[0])] = (position, None)
 
     def name(self, symbol, source):
-        """A name in the program of its own."""
+        """A unique name in the program."""
         free = base = re.sub("_+", "_", identifier(source)).strip("_") or symbol.name
         number = 1
         while free in self.names.values() or free in RESERVED or not free.isidentifier():
@@ -285,8 +285,8 @@ class GraphLifter(Lifter):
         return free
 
     def sources_of(self, symbol):
-        """"x:0" of axis 0 of the argument x, "n" of an integer; of all that have this size. Empty
-        if Dynamo does not say."""
+        """The names of all arguments and axes that have this size: "x:0" for axis 0 of the argument
+        x, "n" for an integer. Empty if Dynamo does not know them."""
         result = []
         for known, sources in self.shape_env.var_to_sources.items():
             if known != symbol and self.simplify(known) != symbol:
@@ -318,8 +318,8 @@ class GraphLifter(Lifter):
                               **({"static": True} if given.static else {})}
 
     def lift_call(self, node):
-        """Calls that PyTorch runs come one after another, as in eager: each seems to write one
-        buffer."""
+        """Calls that PyTorch runs come one after another, as in eager. For that, each is declared
+        to write the same buffer."""
         before, self.called = len(self.steps), node
         super().lift_call(node)
         for step in self.steps[before:]:
@@ -330,8 +330,9 @@ class GraphLifter(Lifter):
                 step["options"] = {**step.get("options", {}), "order": 1}
 
     def option(self, name, value, inputs):
-        """A list of sizes that is the result's own shape may vary, and so may the size of an axis
-        of it, or of an input in front of it: a call takes it from there."""
+        """An option that is a list of sizes may vary if it is the shape of the result. A size may
+        vary if it is that of an axis of the result, or of an earlier input. The call takes the
+        sizes from these tensors."""
         result = self.called.meta.get("val")
         shape = list(result.shape) if isinstance(result, torch.Tensor) else []
         shape = [self.simplify(size_of(size)) for size in shape]
@@ -351,8 +352,8 @@ class GraphLifter(Lifter):
         return self.values[value] if isinstance(value, torch.fx.Node) else size_of(value)
 
     def allocate_results(self, node):
-        """Of several results those that nobody reads have no elements, as PyTorch may give them
-        other sizes on the CPU."""
+        """If there are several results, those that nobody reads get no elements, because PyTorch
+        may give them other sizes on the CPU."""
         results = super().allocate_results(node)
         known = self.values[node]
         if not isinstance(known, tuple):
@@ -378,7 +379,8 @@ class GraphLifter(Lifter):
             self.return_tensor(name, known)
 
     def layout_of(self, value, base=None):
-        """The layout of a fake tensor, with its offset from where `base` begins, or its storage."""
+        """The layout of a fake tensor. The offset is from the beginning of `base`, or of the
+        storage."""
         offset = size_of(value.storage_offset())
         if base is not None:
             offset -= size_of(base.storage_offset()) * base.itemsize / value.itemsize
@@ -404,14 +406,14 @@ class GraphLifter(Lifter):
         return result
 
     def output_layouts(self):
-        """What each output of the program is."""
+        """The layout of each output of the program."""
         return [self.layout_of(output.value) if output.exact else
                 dataclasses.replace(self.layout_of(output.value),
                                     strides=self.texts(known.strides), offset=0)
                 for output, (known, _) in zip(self.results.outputs, self.lifted_outputs)]
 
     def strides(self):
-        """Of each result, as AOTAutograd takes them."""
+        """The strides of each result, in the form that AOTAutograd takes."""
         result = []
         for one in self.results.returned:
             value = getattr(one, "value", None)
@@ -421,7 +423,7 @@ class GraphLifter(Lifter):
         return result
 
     def guards(self):
-        """Those that read sizes of this program; Dynamo checks them all."""
+        """The guards that read sizes of this program. Dynamo checks all guards."""
         result, known = [], {*self.symbols, *self.scalars}
         for condition in open_conditions(self.shape_env):
             if any(self.names.get(symbol.name) not in known for symbol in condition.free_symbols):

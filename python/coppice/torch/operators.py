@@ -1,11 +1,11 @@
-"""Operators that Inductor lowers to something that a wrapper's graph cannot hold, or to other
-results than eager PyTorch.
+"""Operators that Inductor lowers to something that a wrapper's graph cannot hold, or whose results
+would differ from those of eager PyTorch.
 
     variances            take two steps
     bernoulli            is an operator, in place of lines of Python
     a @ b + c @ d        is two products and a sum
     any() of bytes       is a byte
-    searches of floats   are run by PyTorch, which alone finds NaNs where eager does
+    searches of floats   are run by PyTorch, so that they find NaNs at the same place as eager
 """
 
 import contextlib
@@ -19,7 +19,7 @@ aten = torch.ops.aten
 
 @contextlib.contextmanager
 def lowered_as_in_eager():
-    """Inside the scope, Inductor does so."""
+    """Inside the scope, Inductor lowers these operators in that way."""
     known = lowering.lowerings
     others = {aten.bernoulli.p: called(aten.bernoulli.p)}
     for target in (aten.any.default, aten.any.dim, aten.any.dims):

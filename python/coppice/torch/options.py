@@ -1,13 +1,12 @@
-"""What `torch.compile(f, backend="coppice", options={...})` takes.
+"""The options of `torch.compile(f, backend="coppice", options={...})`.
 
     device           "auto" (where a function's tensors are: on CUDA, or on the emulator for those
                      of the CPU), "cuda", "emulator"
     policy           buckets of sizes that vary: "pow2", ("linear:16", 256) for buckets up to 256,
-                     or whatever coppice.Dim takes ("learn", a list, "vllm", JSON).
-                     {"x:0": "pow2"} is for axis 0 of the argument x alone.
-                     {("x:0", "x:1"): "1x512,4x128"} is for two sizes that are padded together:
-                     such pairs, two ladders such as "pow2/linear:64", or JSON that `coppice tune
-                     --column A --column B` wrote.
+                     or anything that coppice.Dim takes ("learn", a list, "vllm", JSON). {"x:0":
+                     "pow2"} is for axis 0 of the argument x alone. {("x:0", "x:1"): "1x512,4x128"}
+                     is for two sizes that are padded together: such pairs, two ladders such as
+                     "pow2/linear:64", or JSON that `coppice tune --column A --column B` wrote.
                      Sizes with a claim and without a policy are padded to powers of two at first;
                      their buckets are learned again from the calls, like those of "learn". "pow2"
                      never changes, and with "exact" each size is a bucket. If a maximum, or a
@@ -16,7 +15,7 @@
                      maximum is 65,536 if neither policy nor torch gives one
     claim            what padding may hold, in the words of coppice.claims; without a claim nothing
                      is padded: "any" (bits), "row_independent", "finite" or "fill"; ("finite",
-                     absolute, relative) where live outputs are only that close; {"x:0": ...} for
+                     absolute, relative) if live outputs are only that close. {"x:0": ...} is for
                      single sizes, and {"*": ...} for all others. A claim about all sizes holds for
                      sizes that are marked (torch._dynamo.mark_dynamic) or named in claim or policy,
                      which is the caller's promise. It also holds for sizes that the graph itself
@@ -24,24 +23,25 @@
                      large they are. Other sizes are not padded, and the report says so.
                      {"cache": "written"} is about a tensor: its rows are written by an index, or up
                      to a size, and nobody reads the rows that padding writes. Integers that are
-                     indices hold their fill even where "any" bits are claimed. Claims apply to
-                     calls without gradients and to forward graphs. Backward graphs sum over sizes,
-                     and are never padded
+                     indices hold their fill even if the claim is "any". Claims apply to calls
+                     without gradients and to forward graphs. Backward graphs sum over sizes, and
+                     are never padded
     fills            {"slots": value}: what the padding of a tensor holds if it is filled: a number,
-                     or a word of FillKind, such as "zero" (the default) or "sentinel". Rows of
-                     padding have an index, too. If a call writes rows by an index, the fill must
-                     be a row that nobody reads: padding is written there. Without such a fill, and
-                     without "written", these sizes are not padded
-    poison           what tests put into padding, so that a wrong claim shows in results: "nan",
-                     "pattern" or "noise". It is the worst content that the claim allows: "fill"
-                     allows nothing but the fill
+                     or a word of FillKind, such as "zero" (the default) or "sentinel". Padded rows
+                     have an index, too. If a call writes rows by an index, the fill must be the
+                     index of a row that nobody reads, because padding is written there. Without
+                     such a fill, and without "written", these sizes are not padded
+    poison           values that tests put into padding, so that a wrong claim changes results:
+                     "nan", "pattern" or "noise". It is the worst content that the claim allows:
+                     "fill" allows nothing but the fill
     exact            whether replays compute at the exact sizes of their call, with one executable
                      for all buckets that have the same kernels, so that padding costs nothing:
                      "never", "auto" (if the call before it had the same sizes) or "always"
-    strict           whether these are errors: what cannot be lifted, a graph break, a name of a
-                     policy that no size has, and a size that is named or marked and cannot be
-                     padded. Code that Dynamo leaves entirely to Python, for example after its
-                     recompilation limit, never reaches coppice; fullgraph=True makes it an error
+    strict           whether these are errors: a graph or operator that cannot be lifted, a graph
+                     break, a name of a policy that no size has, and a size that is named or marked
+                     and cannot be padded. Code that Dynamo leaves entirely to Python, for example
+                     after its recompilation limit, never reaches coppice; fullgraph=True makes it
+                     an error
     fallback_random  whether PyTorch's operators draw random numbers on the CPU, so that the numbers
                      are those of eager runs. Sizes that decide how many numbers are drawn are not
                      padded
@@ -51,14 +51,14 @@
     trace            path of the session's trace
     inductor         Inductor's own options, on top of what lifting needs. Kernels check no indices
                      unless {"assert_indirect_indexing": True} is given. On a GPU, an index out of
-                     range silently reads or writes what lies there. On the emulator it is an error
-                     if it leaves the tensor, but not if it hits other bytes of the same tensor
+                     range silently reads or writes other memory. On the emulator it is an error if
+                     it leaves the tensor, but not if it hits other bytes of the same tensor
 
 Names of sizes are those in report(): "x:0", "self.cache:1", "args[0]:1". Sizes that are always
-equal have one policy, by the name of either. A tensor's name has no axis: "x". A name that no
-graph of a function has is logged together with the names that there are, is `ignored` in the
-report, and is an error under strict. PyTorch compiles sizes 0 and 1 separately: they have graphs of
-their own and are never padded.
+equal have one policy, under any of their names. A tensor's name has no axis: "x". If no graph of a
+function has a name, the log lists the existing names, the report has it in `ignored`, and it is an
+error under strict. PyTorch compiles sizes 0 and 1 separately: they have graphs of their own and are
+never padded.
 """
 
 import dataclasses
@@ -86,7 +86,7 @@ class Fill:
 
     @property
     def row(self):
-        """The row that it is as an index; None if it is none, or another for each axis."""
+        """The fill as the index of a row. None if it is not an index, or differs between axes."""
         if self.given == "zero":
             return 0
         return self.given if isinstance(self.given, int) else None
@@ -114,12 +114,12 @@ class Options:
     inductor: dict = dataclasses.field(default_factory=dict)
 
     def names(self):
-        """The names of sizes that it has."""
+        """The names of sizes in these options."""
         joint = (name for pair in self.joint for name in pair)
         return sorted({*self.policy, *joint, *self.claim} - {ALL})
 
     def tensors(self):
-        """The names of tensors that it has."""
+        """The names of tensors in these options."""
         return sorted({*self.fills, *self.written})
 
     def policy_of(self, names):
@@ -134,7 +134,7 @@ class Options:
 
 
 def parse(options, mode=None):
-    """Options of torch.compile, checked. Errors: ValueError, which says what there is."""
+    """Options of torch.compile, checked. Errors: ValueError, which lists the valid options."""
     if mode is not None:
         raise ValueError(f"coppice: mode={mode!r} is Inductor's; give options={{...}} instead")
     given = dict(options or {})
@@ -175,8 +175,8 @@ def parse(options, mode=None):
 
 
 def told_apart(policy):
-    """The policy of all sizes, or policies by name; and policies of two sizes, which are tried here
-    with any maxima."""
+    """The policy of all sizes, or policies by name, and policies of two sizes, which are checked
+    here with arbitrary maxima."""
     if not named(policy):
         return policy, {}
     try:
@@ -189,7 +189,7 @@ def told_apart(policy):
 
 
 def named(value):
-    """Whether it is a dict by names; one with a version is a policy."""
+    """Whether a value is a dict by names. A dict with a version is a policy."""
     return isinstance(value, dict) and "version" not in value
 
 
@@ -198,7 +198,7 @@ def first_of(known, names):
 
 
 def by_name(value, read):
-    """{name: what read makes of it}, of one value for all or of a dict by name."""
+    """{name: read(value)} for one value for all names, or for a dict by name."""
     if value is None:
         return {}
     return {name: read(name, one)
@@ -218,7 +218,7 @@ def read_policy(name, value):
 
 
 def bounded(policy, limit=None):
-    """The policy in the library's form: buckets end where the size does, at `limit` (None:
+    """The policy in the library's form. Buckets end at `limit`, the largest size (None:
     unknown)."""
     text, maximum = policy
     if policy != UNASKED and text.startswith("{") and not maximum:
@@ -250,7 +250,7 @@ def cut(text, limit):
 
 
 def learns(policy):
-    """Whether it is learned again while calls go on."""
+    """Whether a policy is learned again while calls run."""
     return policy == UNASKED or policy[0] == LEARN
 
 

@@ -1,8 +1,8 @@
 """Which sizes of a graph are padded, and why the others are not.
 
 A size is padded if the options claim something about it. A claim about all sizes covers those that
-the caller marked or named, and those that the graph proves independent (independence.py). Whatever
-is claimed, a size is not padded if its padding would
+the caller marked or named, and those that the graph proves independent (independence.py). Even with
+a claim, a size is not padded if its padding would
     draw random numbers that eager does not draw, or in other places than the backward graph
     write rows that may be live, if nothing says to which rows padding may write
 """
@@ -35,8 +35,8 @@ class Padding:
 
 
 def padding_of(lowered, module, options, frame, kind):
-    """The Padding of a lowered graph, whose module of aten operators is as AOTAutograd made it.
-    Errors: ValueError for a fill that is no row of what it is an index into."""
+    """The Padding of a lowered graph. `module` has the aten operators that AOTAutograd made.
+    Errors: ValueError for a fill that is an index out of range."""
     result, names = Padding(), names_of(module, frame.inputs)
     placeholders = module.graph.find_nodes(op="placeholder")
     result.names = set(names.values())
@@ -68,12 +68,13 @@ def padding_of(lowered, module, options, frame, kind):
 
 
 def simplifier(shape_env):
-    """What simplifies sizes, also by what was specialised on since the graph was made."""
+    """A function that simplifies sizes, also by the values that were specialised on since the graph
+    was made."""
     return lambda size: shape_env.replace(size).xreplace(shape_env.replacements)
 
 
 def names_of(module, inputs):
-    """{placeholder: what options call it}, of those that are the caller's tensors as they came;
+    """{placeholder: its name in options} for placeholders that are unchanged tensors of the caller.
     `inputs` are names by position in Dynamo's graph."""
     names = {}
     for position, node in enumerate(module.graph.find_nodes(op="placeholder")):
@@ -86,8 +87,8 @@ def names_of(module, inputs):
 
 
 def sources_by(names, sources):
-    """{symbol: names of its axes}, by what the caller calls his tensors: PyTorch does not say it of
-    sizes that it knows nothing of."""
+    """{symbol: names of its axes}, from the caller's names for tensors. PyTorch has no names for
+    sizes that it knows nothing about."""
     called = {node.name: name for node, name in names.items()}
 
     def by_caller(source):
@@ -104,7 +105,8 @@ def unproved(trace):
 
 
 def has_indices(trace):
-    """Whether integers of the size say where something is read or written."""
+    """Whether integer tensors that have the size are indices by which something is read or
+    written."""
     return any(name_of(node) in READS | WRITES and any(
         trace.carries(index) for index in indices_of(node)) for node in trace.nodes())
 
@@ -120,8 +122,8 @@ def indices_of(node):
 
 
 def drawn(trace, eager, kind):
-    """Why random numbers forbid padding: `eager` ones are drawn one after another. Others have
-    places, counted row by row, by which the backward graph may draw them again."""
+    """Why random numbers forbid padding. `eager` numbers are drawn one after another. Others depend
+    on their position, counted row by row, so that the backward graph can draw them again."""
     for node in trace.nodes():
         if is_random(node) and eager:
             return (f"{name_of(node)} draws a number of random numbers that depends on it, and "
@@ -137,7 +139,7 @@ def drawn(trace, eager, kind):
 
 @dataclasses.dataclass
 class Written:
-    """Rows along a size that an operator writes where something says, and not in their order."""
+    """Rows along a size that an operator writes at given indices, and not in their order."""
 
     target: object  # The placeholder that is written to; None: another tensor.
     places: list  # Of each index that says where: its node, and how many rows there are.
@@ -176,7 +178,7 @@ def advice(node, target, indices):
 
 
 def write_of(trace, node):
-    """The Written that an operator is; None if it is none, as of what it writes row by row."""
+    """The Written of an operator. None if it has none, for example if it writes row by row."""
     name = name_of(node).removesuffix("_")
     if name == "aten.slice_scatter":
         given = arguments_of(node)
@@ -200,7 +202,7 @@ def write_of(trace, node):
 
 
 def root_of(node):
-    """The placeholder whose elements an operator writes to, or shows."""
+    """The placeholder whose elements an operator writes to, or is a view of."""
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
         name = name_of(node).removesuffix("_")
         if name not in SAME_VALUES | WRITES and not name.endswith("_scatter"):
@@ -210,8 +212,8 @@ def root_of(node):
 
 
 def sources_of(node):
-    """The placeholders that a node's elements are computed from, of those whose sizes vary; None if
-    there is something else, as the places of elements or random numbers."""
+    """The placeholders with varying sizes from which a node's elements are computed. None if they
+    depend on something else, such as positions of elements or random numbers."""
     found, left, seen = set(), [node], set()
     while left:
         one = left.pop()
@@ -240,7 +242,8 @@ def are_filled(index, names, fills):
 
 
 def check_rows(index, rows, names, fills):
-    """Errors: ValueError for a fill that is no row, as far as the index says it as it came."""
+    """Errors: ValueError for a fill that is not a row. Checks only indices that are unchanged
+    inputs."""
     for one in sources_of(index):
         fill = fills[names[one]]
         if fill.row is None or one is input_of(index) and not 0 <= fill.row < rows:

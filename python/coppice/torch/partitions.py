@@ -32,14 +32,14 @@ def partitions(*, session=None, static=is_parameter, copies="last"):
     size.
 
     session  a coppice.Session; None: the shared session on CUDA
-    static   a function that says for each tensor of a partition's first call whether it stays at
+    static   a function that returns for each tensor of a partition's first call whether it stays at
              its address. Every call copies the others, unless an earlier partition returned them
     copies   the partitions whose results are copied into memory of their own: the "last" one, whose
              results the caller gets, or "all", if the caller also gets results of other partitions.
              Results that are not copied must be dropped before the next call of the graph
 
-    Yields the list of partitions, as they are made. Each has the methods stats, buckets and
-    close."""
+    Yields the list of partitions, which grows as they are made. Each has the methods stats, buckets
+    and close."""
     import torch._inductor.config
     from torch._inductor import utils
 
@@ -79,8 +79,8 @@ class Forward:
 
 
 class Partition:
-    """A partition, which takes the list of its arguments as Inductor's code gives it, and empties
-    it, so that nobody but the caller keeps them."""
+    """A partition. It takes the list of its arguments from Inductor's code and empties the list, so
+    that only the caller keeps the tensors."""
 
     def __init__(self, fn, metadata, forward, static, copies):
         self.fn, self.index, self.count = fn, metadata.partition_index, metadata.num_partitions
@@ -108,8 +108,8 @@ class Partition:
                     name=f"partition_{self.index}")
 
     def shown(self, result):
-        """A result as PyTorch's code takes it. What is not copied remembers the output, so that a
-        later partition reads it where it lies."""
+        """A result in the form that PyTorch's code takes. If it is not copied, it remembers the
+        output, so that a later partition reads it in place."""
         if self.forward.session.device.kind == "emulator":
             return result
         tensor = torch.from_dlpack(result)
@@ -125,6 +125,6 @@ class Partition:
         return self.wrapped.buckets() if self.wrapped is not None else []
 
     def close(self):
-        """Ends its programs. Waits."""
+        """Ends its programs, and waits for their calls."""
         if self.wrapped is not None:
             self.wrapped.close()

@@ -1,4 +1,5 @@
-"""Lets ranks agree before each call, over torch.distributed, on how it runs and in which bucket.
+"""Lets ranks agree, before each call, on how it runs and in which bucket. They use
+torch.distributed.
 
     vote, barrier = coppice.torch.vote(group, timeout=30)
     session = coppice.Session(device, vote=vote, barrier=barrier)
@@ -7,8 +8,8 @@ Programs that launch collectives must run alike on all ranks: if two ranks run d
 both wait for ever. For each call, each rank sends a message to the first rank and gets one back, on
 the host, so the group must use gloo.
 
-Units: seconds. Threads: calls of a session that votes come one after another, in one order on all
-ranks.
+Units: seconds. Threads: calls of a session that votes come one after another, in the same order on
+all ranks.
 """
 
 import datetime
@@ -54,8 +55,8 @@ def host_group(group, timeout):
 
 
 class Ranks:
-    """One rank. The first one gathers what all propose and tells them what is agreed: two hops,
-    where a collective of gloo would take six for four ranks."""
+    """One rank. The first rank gathers all proposals and sends the result back. That takes two
+    hops, while a collective of gloo would take six for four ranks."""
 
     def __init__(self, group, timeout):
         self.group, self.timeout = group, datetime.timedelta(seconds=timeout)
@@ -129,8 +130,8 @@ class Ranks:
 
 
 def decide(proposals):
-    """The answer to what all ranks proposed: whether they agree, the lowest kind, whether all
-    buckets are equal, and the largest."""
+    """The answer to the proposals of all ranks: whether they agree, the lowest kind, whether all
+    buckets are equal, and the largest bucket."""
     kinds = [kind for kind, *_ in proposals]
     counts = {count for _, count, *_ in proposals}
     if len(counts) > 1 or (BARRIER in kinds and set(kinds) != {BARRIER}):

@@ -1,9 +1,9 @@
 """The programs of a lifted graph in a session: one, and on CUDA perhaps a second, "in_place".
 
-The first program copies inputs that it writes, such as KV caches, to memory of its own, and back
-behind its kernels, so that its graphs are right wherever they lie. Once they stay somewhere, there
-is a second program of the same kernels. For it they are static, as weights are: its graphs read and
-write them where they lie.
+The first program copies inputs that it writes, such as KV caches, to its own memory, and copies
+them back after its kernels. So its graphs are right for inputs at any address. When such inputs
+stay at an address, there is a second program with the same kernels. For it the inputs are static,
+like weights: its graphs read and write them in place.
 
     call  caches at  runs
     1     A          the first program
@@ -29,7 +29,7 @@ MOVES_MAX = 32  # Bindings of caches that one graph makes: each records its buck
 
 
 class Registered:
-    """A program, with what is bound to it, until the graph dies or `end` is called."""
+    """A program and its bindings, until the graph dies or `end` is called."""
 
     def __init__(self, graph, shared, package, learned, options):
         self.program = shared.session.register_package(package, "main", **options)
@@ -37,8 +37,8 @@ class Registered:
         self.end = weakref.finalize(graph, shared.end, self.program, self.bindings)
 
     def bound(self, key, tensors):
-        """The binding of the tensors that stay at their address; None if there are none. `tensors`
-        makes what is bound if these addresses are new."""
+        """The binding of the tensors that stay at their address; None if there are none. If these
+        addresses are new, `tensors` returns the tensors to bind."""
         if not key:
             return None
         if key not in self.bindings:
@@ -52,13 +52,13 @@ class Registered:
 
 
 class InPlace:
-    """Which inputs of a graph stay where they are, and the program for which they are static. What
-    it has bound keeps no tensor: caches that the caller drops are freed, and their binding goes at
-    the next call. A graph runs only for tensors that lie where it writes.
+    """The inputs of a graph that stay at their address, and the program for which they are static.
+    A binding keeps no tensor: caches that the caller drops are freed, and their binding ends at the
+    next call. A graph runs only for tensors at the addresses that it writes.
 
     written  {index among the program's inputs: its name there} of inputs that may become static
     statics  indices of the inputs that are static anyway
-    package  what makes the package in which inputs of these names are static, too
+    package a function that makes the package in which inputs of these names are static, too
     """
 
     def __init__(self, written, statics, package):
@@ -70,7 +70,7 @@ class InPlace:
         self.storages = {}  # Weak references to the caches that are bound, by the binding's key.
 
     def fresh(self):
-        """The same, before any call."""
+        """A copy of this object as it was before any call."""
         return InPlace(self.written, self.statics, self.package)
 
     def end(self):
@@ -79,7 +79,7 @@ class InPlace:
 
     def find(self, graph, tensors):
         """The binding for a call of the graph with these inputs; None: the first program runs it.
-        Errors: none of what may become of it; the graph goes on as it was."""
+        Errors: none. If something fails, the graph runs as before."""
         try:
             if self.registered is None:
                 return self.register(graph, tensors)
@@ -91,8 +91,8 @@ class InPlace:
             return None
 
     def register(self, graph, tensors):
-        """Makes the program if some lie where they lay before. What was freed and allocated again
-        at its address does not count: it will move."""
+        """Makes the program if some inputs are at the same address as before. A tensor that was
+        freed and allocated again at the same address does not count, because it will move."""
         places = {index: place_of(tensors[index]) for index in self.written}
         stay = [index for index, place in places.items() if place and any(
             before.get(index) == place and not storages[index].expired()
@@ -151,7 +151,7 @@ class InPlace:
         return binding
 
     def unbind_gone(self, key):
-        """Ends bindings of caches that are gone, but for that of the key."""
+        """Ends the bindings of caches that are gone, except that of the key."""
         for other, storages in list(self.storages.items()):
             if other != key and is_gone(storages):
                 del self.storages[other]
@@ -159,7 +159,7 @@ class InPlace:
 
 
 def place_of(tensor):
-    """Where a tensor begins; 0 if it begins where kernels do not expect it, or has no elements."""
+    """The address of a tensor. 0 if it is not aligned as kernels expect, or has no elements."""
     address = 0 if tensor.is_neg() else tensor.data_ptr()
     return 0 if address % ALIGNMENT else address
 
@@ -173,6 +173,6 @@ def is_gone(storages):
 
 
 def view_of(device, tensor):
-    """A tensor's memory, of which this is no owner."""
+    """A tensor's memory, without owning it."""
     return device.view(tensor.data_ptr(), list(tensor.shape), DTYPES[tensor.dtype],
                        strides=list(tensor.stride()))

@@ -15,11 +15,11 @@ graphs, told = [], set()  # Weak references to GraphReport; reasons that the log
 
 @dataclasses.dataclass(eq=False)
 class GraphReport:
-    """One graph: a function has several if it is compiled again, trains, or has graph breaks. It is
-    *fully lifted* if nothing of it runs elsewhere: it is lifted, has no calls, and was not refused
-    in all its calls.
+    """One graph. A function has several if it is compiled again, trains, or has graph breaks. A
+    graph is *fully lifted* if no part of it runs elsewhere: it is lifted, has no `calls`, and not
+    all of its calls were refused.
 
-    function     where it comes from: "forward (model.py:12)"
+    function its function and line: "forward (model.py:12)"
     kind         "inference", "forward" or "backward"
     lifted       whether coppice runs it; otherwise PyTorch does
     program      its name in the session, as in session.buckets(), if it is lifted
@@ -28,8 +28,8 @@ class GraphReport:
     calls        names of the operators that PyTorch runs in it
     reasons      why it is not lifted, or why there are calls
     symbols      {name: (min, max or None)} of its sizes that vary, in elements: {"x:0": (2, None)}
-    limits       {name: max} of sizes that got a maximum, or a smaller one, so that what is computed
-                 from them fits 64 bits; PyTorch runs calls with larger sizes
+    limits       {name: max} of sizes that got a maximum, or a smaller one, so that values computed
+                 from them fit into 64 bits; PyTorch runs calls with larger sizes
     sizes        names of all axes that policies and claims may name, fixed ones included
     ignored      names of policies and claims that none of its symbols has
     padded       {name: why} of sizes that are padded: "named" in the options, "marked" by
@@ -39,8 +39,8 @@ class GraphReport:
     recompiled   why the function was compiled again; empty the first time
     graph_break  why Python runs code of the function before or after this graph; empty: it does not
     runs         calls so far
-    refused      calls among these that the program does not take, and that PyTorch ran
-    refusals     {reason: number of calls} of these
+    refused      calls among these that the program refused, and that PyTorch ran
+    refusals {reason: number of calls} of the refused calls
     learned      outcomes of learning its buckets again: {"swapped": 2, "kept": 7}
     in_place     names of inputs that it writes, such as KV caches, which became static because they
                  stayed at their address: calls read and write them there. Only on CUDA"""
@@ -73,8 +73,8 @@ class GraphReport:
         return self.lifted and not self.calls and not self.runs == self.refused > 0
 
     def refuse(self, reason):
-        """Counts a call that PyTorch ran. Reasons that name sizes may be many; the first ones are
-        kept apart."""
+        """Counts a call that PyTorch ran. There may be many reasons, because they name sizes. The
+        first ones are counted separately."""
         self.refused += 1
         if reason not in self.refusals and len(self.refusals) >= REFUSALS_MAX:
             reason = "other reasons"
@@ -88,8 +88,8 @@ def add(report, owner):
 
 
 def tell(report, reason, strict, otherwise="runs it by PyTorch"):
-    """Logs why something falls back, each reason once. Errors: NotLifted if that is not allowed,
-    which says what happens otherwise."""
+    """Logs why something falls back to PyTorch, each reason once. Errors: NotLifted if `strict`; it
+    says what would happen otherwise."""
     text = f"{report.function}, {report.kind}: {reason}"
     if strict:
         raise NotLifted(f"coppice: {text}; strict=False {otherwise}")
@@ -100,7 +100,7 @@ def tell(report, reason, strict, otherwise="runs it by PyTorch"):
 
 class NotLifted(RuntimeError):
     """Raised if strict forbids something: a graph, an operator or a call that only PyTorch can run,
-    code that is left to Python, an option for a size that does not exist."""
+    code that is left to Python, or an option for a size that does not exist."""
 
 
 def owner_of(compiled):
@@ -115,8 +115,8 @@ def owner_of(compiled):
 
 
 def report(compiled=None):
-    """The GraphReports of what torch.compile returned, or of all functions, in the order in which
-    they were compiled."""
+    """The GraphReports of a compiled function, or of all functions, in the order in which they were
+    compiled."""
     return reports_of(None if compiled is None else owner_of(compiled))
 
 

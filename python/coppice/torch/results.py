@@ -1,4 +1,4 @@
-"""The results of a graph, from its metadata before anything compiles it.
+"""The results of a graph, from its metadata before it is compiled.
 
     results of a graph                   become
     tensor with memory of its own        an Output of the program
@@ -26,8 +26,8 @@ from coppice.export.tensors import COMPLEX, DTYPES
 
 @dataclasses.dataclass
 class Output:
-    """An output of the program, by its index. An `exact` one has the strides that the graph says,
-    others those that Inductor chose."""
+    """An output of the program, by its index. An `exact` output has the strides of the graph's
+    metadata; others have those that Inductor chose."""
 
     index: int
     value: object = None  # The fake tensor, as long as the graph is compiled; so below.
@@ -59,13 +59,13 @@ class Size:
 
 
 class Results:
-    """What a graph module returns, whose tensors are on `device`, a type as "cpu". Leaves to it the
-    tensors that have memory of their own.
+    """What a graph module returns. Its tensors are on `device`, a type such as "cpu". Changes the
+    module so that it returns only the tensors that have memory of their own.
 
     returned  Output, View, Meta, Size or the value itself, of each result
     outputs   Output, of each tensor that the module returns from now on
 
-    Errors: ExportError of what a program cannot return."""
+    Errors: ExportError for results that a program cannot return."""
 
     def __init__(self, module, device):
         self.device = device
@@ -166,7 +166,7 @@ def storage_of(value):
 
 
 def owners_of(graph):
-    """Of each storage the node that made it: the first that has it."""
+    """{storage: the node that made it}, which is the first node that has it."""
     owners = {}
     for node in filter(has_storage, graph.nodes):
         owners.setdefault(storage_of(node.meta["val"]), node)
@@ -174,8 +174,8 @@ def owners_of(graph):
 
 
 def overlaps(value, but=()):
-    """Whether two elements of a tensor may share bytes, by the sizes of the example and whatever
-    some axes say."""
+    """Whether two elements of a tensor may share bytes, for the sizes of the example. Axes in `but`
+    are ignored."""
     axes = [(hint_of(stride), hint_of(size)) for axis, (size, stride) in enumerate(
         zip(value.shape, value.stride())) if axis not in but]
     if any(None in axis or axis[1] == 0 for axis in axes):
@@ -189,12 +189,13 @@ def overlaps(value, but=()):
 
 
 def hint_of(size):
-    """A size of the example; None if that depends on data."""
+    """A size in the example; None if it depends on data."""
     return size if isinstance(size, int) else size.node.hint
 
 
 def drop_tensors_on_meta(graph):
-    """Drops what nothing reads any more, also if it is written: it would be computed on the device.
+    """Drops nodes whose results nothing reads any more, even if they write something: they would be
+    computed on the device.
     """
     for node in reversed(list(graph.nodes)):
         value = node.meta.get("val")

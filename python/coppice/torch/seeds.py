@@ -20,8 +20,8 @@ LOW, WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def keep_seeds(module, inputs, mode):
-    """Where a forward graph saves the generator's state, by which the backward graph is to draw the
-    same seeds: lets it save the seeds. Changes the module, and returns its fake inputs."""
+    """If a forward graph saves the generator's state, from which the backward graph would draw the
+    same seeds, lets it save the seeds instead. Changes the module, and returns its fake inputs."""
     graph, inputs = module.graph, list(inputs)
     for node in list(graph.nodes):
         saves = node.target is hops.run_and_save_rng_state
@@ -51,7 +51,7 @@ def keep_seeds(module, inputs, mode):
 
 
 def draw_by_seeds(module):
-    """Lets PyTorch draw by the seeds, as kernels do."""
+    """Lets PyTorch draw from the seeds, as kernels do."""
     for node in module.graph.nodes:
         if node.target is prims.inductor_random.default:
             node.target = uniform_or_normal
@@ -77,14 +77,14 @@ def integers(low, high, size, seed):
 
 
 def uniform(word):
-    """Floats in [0, 1) of words of 32 bits."""
+    """Floats in [0, 1) from words of 32 bits."""
     whole = word.astype(np.uint32).view(np.int32)
     whole = np.where(whole < 0, -whole - 1, whole)
     return whole.astype(np.float32) * np.float32(4.6566127342e-10)
 
 
 def words(seed, count):
-    """Four arrays of words of 32 bits, of each offset below `count`."""
+    """Four arrays of words of 32 bits, with a word for each offset below `count`."""
     result = [np.arange(count, dtype=np.uint64), *(np.zeros(count, np.uint64) for _ in "123")]
     keys = [seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF]
     for _ in range(ROUNDS):

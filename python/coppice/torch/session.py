@@ -1,10 +1,10 @@
 """The session that all compiled functions of a device share: one pool, one budget.
 
 On an emulator it also keeps *mirrors*. Tensors that stay at their address (weights, buffers,
-caches) are CPU memory there. Their bytes are copied to the device once, and again when they have
-changed, for example after a step of an optimizer.
+caches) are in CPU memory there. Their bytes are copied to a mirror on the device once, and again
+when they have changed, for example after a step of an optimizer.
 
-Threads: `lock` is held from the copying of inputs to that of outputs.
+Threads: `lock` is held from the copying of inputs until outputs are copied.
 """
 
 import collections
@@ -29,7 +29,7 @@ memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 class Mirror:
-    """Memory of the device that holds what a storage of the CPU does."""
+    """Device memory with the same bytes as a storage on the CPU."""
 
     def __init__(self, device, storage):
         self.storage, self.address = StorageWeakRef(storage), storage.data_ptr()
@@ -53,7 +53,7 @@ class Mirror:
         self.written = False
 
     def view(self, device, tensor):
-        """The tensor's place in the memory."""
+        """The tensor's part of the mirror, as a coppice.Tensor."""
         address = self.memory.data_ptr() + tensor.storage_offset() * tensor.element_size()
         return device.view(address, list(tensor.shape), DTYPES[tensor.dtype],
                            strides=list(tensor.stride()), owner=self.memory)
@@ -64,13 +64,14 @@ def bytes_of(storage):
 
 
 def bits_of(tensor):
-    """Its elements as integers, of which all that differ in bits differ: NaNs and zeros, too."""
+    """The elements of a tensor as integers, so that elements with different bits differ, also NaNs
+    and zeros."""
     return tensor.detach().view(INTEGERS[tensor.element_size()])
 
 
 class Kept:
-    """An output that a later call reads where it lies, and may use up: the part of the lease, and
-    the copy that the caller has, who may have changed it, be it by `.data` or NumPy."""
+    """An output that a later call reads in place, and may write over. It has the part of the lease,
+    and the caller's copy. The caller may have changed the copy, even through `.data` or NumPy."""
 
     def __init__(self, tensor, output, part):
         self.storage = StorageWeakRef(tensor.untyped_storage())
@@ -78,7 +79,7 @@ class Kept:
         self.output, self.part = output, part
 
     def serves(self, tensor):
-        """Whether it holds what the tensor does, bit for bit. Copies it. Errors: StaleOutput."""
+        """Whether it has the same bits as the tensor. Copies it to compare. Errors: StaleOutput."""
         if self.storage.expired() or self.layout != (tensor.shape, tensor.stride(), tensor.dtype):
             return False
         return torch.equal(bits_of(torch.from_dlpack(self.output.to_host())), bits_of(tensor))
@@ -115,7 +116,7 @@ class SharedSession:
 
     @contextlib.contextmanager
     def held(self):
-        """Inside the scope, the lock is this thread's. Errors: InvalidArgument if who holds it runs
+        """Inside the scope, the lock is this thread's. Errors: InvalidArgument if its holder runs
         an operator that waits for another thread, which may be this one."""
         while not self.lock.acquire(timeout=LOOK_SECONDS):
             if operator_waits():
@@ -126,7 +127,7 @@ class SharedSession:
             self.lock.release()
 
     def end(self, program, bindings):
-        """Ends a program of a function that died; later, if a call is under way."""
+        """Ends a program of a function that died. If a call is running, ends it later."""
         self.dead.append((program, bindings))
         if self.lock.acquire(blocking=False):
             try:
@@ -147,8 +148,8 @@ class SharedSession:
         self.forget()
 
     def finish(self, since):
-        """Waits for a call. Errors: what an operator of it raised; Error with what the emulator
-        found behind `since`."""
+        """Waits for a call. Errors: those that an operator of the call raised; Error with the
+        emulator's findings after `since`."""
         self.device.synchronize()
         raise_findings(self.device, since)
 
@@ -158,7 +159,7 @@ known_by_session = weakref.WeakValueDictionary()  # By id of the session, as lon
 
 
 def shared_by(session):
-    """The state of a session that is the shared one of its device."""
+    """The state of a session, which is the shared one of its device."""
     return shared(session.device, {})
 
 
@@ -183,8 +184,8 @@ def cuda_ordinals(module, inputs):
 
 
 def shared(device, options):
-    """The session of a device, made by the first caller. Errors: ValueError for other options than
-    it was made with."""
+    """The session of a device, which the first caller makes. Errors: ValueError if the options
+    differ from those that it was made with."""
     with making:
         known, current = sessions.get(device), devices.find_session(device)
         if known is None or known.session is not current:  # As within coppice.prof.trace.

@@ -1,5 +1,5 @@
-"""What as_strided reads of an argument. It counts from the beginning of a tensor's storage; a
-program gets only the argument's own elements, and nothing before, between or after them.
+"""The elements of an argument that as_strided reads. It counts from the beginning of a tensor's
+storage. A program gets only the argument's own elements, and nothing before, between or after them.
 """
 
 import torch
@@ -14,8 +14,8 @@ STRIDED = {aten.as_strided.default: 1, aten.as_strided_scatter.default: 2}
 
 
 def count_from_arguments(graph):
-    """Has as_strided count from where an argument begins. Errors: ExportError for what reads more
-    than the argument's elements, by the sizes of the example."""
+    """Makes as_strided count from the beginning of an argument. Errors: ExportError for a node that
+    reads more than the argument's elements, for the sizes of the example."""
     for node in graph.nodes:
         first = STRIDED.get(node.target)
         root = root_of(node.args[0]) if first else node
@@ -50,8 +50,8 @@ def value_of(size):
 
 
 def holds(given, read, begin):
-    """Whether a tensor of these sizes and strides has all elements that others say, which begin so
-    many behind its first."""
+    """Whether a tensor with the sizes and strides `given` has all elements of `read`, which begin
+    `begin` elements after its first."""
     given, read = ([list(part) for part in layout] for layout in (given, read))
     if None in (*given[0], *given[1], *read[0], *read[1]):
         return False

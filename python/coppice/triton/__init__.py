@@ -4,8 +4,8 @@
         kernel[(blocks,)](x, y, n)            # tensors of PyTorch on the CPU, or coppice.Tensor
 
     with coppice.triton.launching(device), coppice.triton.pretend_cuda():
-        x = torch.randn(1024, device="cuda")  # host code that needs a GPU runs unchanged y =
-        softmax(x)
+        x = torch.randn(1024, device="cuda")  # host code that needs a GPU runs unchanged
+        y = softmax(x)
 
 Wrapped callables (coppice.wrap) need no such scope; it is enough that Triton is imported. Triton
 compiles kernels up to their PTX and specialises arguments as usual; the emulator executes and

@@ -1,4 +1,4 @@
-"""What torch.cuda returns while CUDA is pretended."""
+"""The results of torch.cuda's functions while CUDA is pretended."""
 
 import contextlib
 import types
@@ -20,7 +20,7 @@ def find_driver():
 
 
 class Stream:
-    """All work is done when a call returns, so that there is nothing to wait for."""
+    """A stream. All work is done when a call returns, so there is nothing to wait for."""
 
     def __init__(self, device=None, priority=0, **_given):
         self.device, self.device_index, self.priority = torch.device("cuda", 0), 0, priority
@@ -58,7 +58,7 @@ class Stream:
 
 
 class Event:
-    """Its clock counts launches, and events."""
+    """An event. Its clock counts launches and events."""
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False, external=False):
         self.time = None
@@ -85,7 +85,7 @@ class Event:
 
 
 class Device(contextlib.ContextDecorator):
-    """torch.cuda.device, and device_of: there is one."""
+    """torch.cuda.device, and device_of. There is one device."""
 
     def __init__(self, device=None):
         self.idx = self.prev_idx = 0
@@ -98,7 +98,8 @@ class Device(contextlib.ContextDecorator):
 
 
 class Answers:
-    """What stands for torch.cuda; `capability` None: that of the scope of launching."""
+    """A stand-in for torch.cuda. If `capability` is None, it is that of
+    coppice.triton.launching."""
 
     Stream, Event, ExternalStream, device, device_of = Stream, Event, Stream, Device, Device
     default = current = None
@@ -130,7 +131,7 @@ class Answers:
 
     @staticmethod
     def init():
-        """There is nothing to begin."""
+        """Does nothing: there is nothing to initialise."""
 
     @staticmethod
     def device_count():
@@ -199,7 +200,7 @@ class Answers:
 
     @staticmethod
     def empty_cache():
-        """There is none."""
+        """Does nothing: there is no cache."""
 
     @staticmethod
     def memory_allocated(device=None):
@@ -209,7 +210,7 @@ class Answers:
 
     @staticmethod
     def reset_peak_memory_stats(device=None):
-        """Nothing is counted."""
+        """Does nothing: no memory is counted."""
 
 
 NAMES = [name for name in vars(Answers) if not name.startswith("_")

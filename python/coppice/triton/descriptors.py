@@ -1,4 +1,4 @@
-"""Tensor descriptors that are made on the host: the parameters that a kernel gets for one.
+"""Tensor descriptors that are made on the host, and the parameters that a kernel gets for one.
 
 Below sm_90, Triton splits a descriptor into a pointer and numbers. From sm_90 on, the kernel gets a
 tensor map, which the driver encodes.
@@ -35,8 +35,8 @@ def is_descriptor(kind):
 
 
 def parts_of(name, kind, value, known):
-    """Name, type and value of each parameter that a descriptor is passed as. `known`: of the map
-    that the kernel reads, None if it reads none. Raises Unimplemented for im2col."""
+    """Name, type and value of each parameter that a descriptor is passed as. `known` describes the
+    map that the kernel reads, None if it reads none. Raises Unimplemented for im2col."""
     shape = SHAPE.match(kind)
     if shape is None or (known or {}).get("is_im2col"):
         raise Unimplemented(f"{name} is of the type {kind}, which is not launched on the emulator")
@@ -54,7 +54,7 @@ def parts_of(name, kind, value, known):
 
 
 def encoded(device, address, map_):
-    """The bytes of a tensor map. Raises InvalidArgument for one that no driver encodes."""
+    """The bytes of a tensor map. Raises InvalidArgument for a map that no driver encodes."""
     descriptor, known = map_.descriptor, map_.known
     rank, element = len(descriptor.shape), known["elem_size"]
     # The fastest dimension is the driver's first one; of two 4-bit numbers a byte has both.
@@ -83,7 +83,7 @@ def encoded(device, address, map_):
 
 @dataclasses.dataclass(frozen=True)
 class DType:
-    """What Triton asks of the type of a descriptor's base."""
+    """The type of a descriptor's base, with the attributes that Triton reads."""
 
     name: str
     itemsize: int
@@ -94,7 +94,7 @@ class DType:
 
 
 class Base:
-    """A coppice.Tensor with its type as PyTorch has types."""
+    """A coppice.Tensor whose type looks like PyTorch's types."""
 
     def __init__(self, tensor):
         self.data_ptr = tensor.data_ptr

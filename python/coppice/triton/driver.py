@@ -23,7 +23,7 @@ image_of = functools.lru_cache(maxsize=None)(Image)
 
 
 class Driver:
-    """What Triton asks of a driver."""
+    """The methods that Triton calls on a driver."""
 
     def __init__(self, device, stream, capability, loaded):
         self.device, self.stream, self.capability = device, stream, capability
@@ -32,8 +32,8 @@ class Driver:
         self.launches = 0  # The clock of events.
 
     def close(self):
-        """Ends the scope. The driver then refers to no device, so that nothing that still refers to
-        the driver, such as an exception, keeps the device.
+        """Ends the scope. The driver then refers to no device, so an exception or other object that
+        still refers to the driver does not keep the device.
         """
         self.scratch.clear()
         self.device = None
@@ -70,7 +70,7 @@ class Driver:
         return torch.device("cuda", 0) if find_pretended() else torch.device("cpu")
 
     def get_device_interface(self):
-        """What stands for torch.cuda."""
+        """The stand-in for torch.cuda."""
         from coppice.triton.cuda import Answers
 
         return Answers(self.capability)
@@ -89,23 +89,24 @@ class Driver:
         pass
 
     def load_binary(self, name, ptx, shared, device):
-        """Returns no module, so that Triton does not unload it, and a device may end before Triton
+        """Returns no module, so that Triton unloads nothing, and a device may end before Triton
         does."""
         return None, image_of(name, ptx), 0, 0, 1024
 
     def address_of(self, value):
-        """The address of an object that has data_ptr(); None if it is not memory of the device."""
+        """The address of an object that has data_ptr(); None if it is not in the device's
+        memory."""
         address = value.data_ptr()
         known = address == 0 or isinstance(value, Tensor) or self.device.holds(address)
         return address if known else None
 
     def launched(self, name, grid, nbytes):
-        """Called when a launch is queued that uses so many bytes of PyTorch's tensors; if there are
-        any, it has run."""
+        """Called when a launch is queued. It uses `nbytes` of PyTorch's tensors; if there are any,
+        the launch has run."""
 
     def allocate(self, size, alignment, stream):
-        """Scratch memory that a kernel asks for at its launch: from the callable that runs, else
-        from this driver, whose kernels run one after another and may share it."""
+        """Scratch memory that a kernel needs at its launch. It comes from the callable that runs,
+        or else from this driver, whose kernels run one after another and may share it."""
         run = find_run()
         if run is not None:
             return run.empty([size], "u8")

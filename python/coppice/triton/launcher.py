@@ -1,4 +1,5 @@
-"""Launches one compiled kernel: the bytes of its arguments, as PTX declares its parameters."""
+"""Launches one compiled kernel, and makes the bytes of its arguments as PTX declares its
+parameters."""
 
 import struct
 
@@ -54,7 +55,7 @@ class Launcher:
                     yield part
 
     def host_tensors(self, parts, driver):
-        """The tensors of PyTorch's on the CPU among the arguments."""
+        """PyTorch's CPU tensors among the arguments."""
         for name, kind, value in parts:
             pointed = value.descriptor.base if kind == MAP else value
             if kind[0] != "*" and kind != MAP or not hasattr(pointed, "data_ptr"):
@@ -82,8 +83,8 @@ class Launcher:
         return struct.pack("Q", self.address(name, value, driver, mirrors))
 
     def address(self, name, value, driver, mirrors):
-        """The address of a pointer argument. Raises InvalidArgument if the device has no memory
-        there.
+        """The address of a pointer argument. Raises InvalidArgument if it is not in the device's
+        memory.
         """
         if value is None or isinstance(value, int):
             return value or 0
@@ -98,7 +99,7 @@ class Launcher:
         return address
 
     def scratch(self, blocks, stream):
-        """Memory for a launch; None if the kernel asks for none."""
+        """Scratch memory for a launch; None if the kernel needs none."""
         size = self.metadata.global_scratch_size * blocks * self.metadata.num_ctas
         if size == 0:
             return None

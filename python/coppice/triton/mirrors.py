@@ -29,8 +29,8 @@ def find_host_tensor(value):
 
 @contextlib.contextmanager
 def mirrored(device, stream, tensors):
-    """Inside the scope, the memory of `tensors` is on the device; yields Mirrors. The end of the
-    scope waits for all work, and the memory holds what was written to its copy."""
+    """Inside the scope, the memory of `tensors` is on the device; yields Mirrors. At the end, the
+    scope waits for all work, and copies what was written back to the memory."""
     copies = [Copy(device, stream, *span) for span in spans_of(tensors)]
     try:
         yield Mirrors(copies)
@@ -43,7 +43,7 @@ def mirrored(device, stream, tensors):
 
 
 def spans_of(tensors):
-    """First and end addresses of the memory of tensors, those that overlap as one."""
+    """First and end addresses of the memory of tensors. Memory that overlaps is one span."""
     with as_it_is():
         storages = [tensor.untyped_storage() for tensor in tensors]
         known = {(each.data_ptr(), each.data_ptr() + each.nbytes()) for each in storages}
@@ -65,7 +65,7 @@ def memory_at(start, nbytes):
 
 @contextlib.contextmanager
 def kept(tensors):
-    """A scope whose end undoes what was written to the memory of tensors."""
+    """A scope that undoes, at its end, what was written to the memory of tensors."""
     with as_it_is():
         memory = [memory_at(start, end - start) for start, end in spans_of(tensors)]
         before = [each.clone() for each in memory]
@@ -78,7 +78,7 @@ def kept(tensors):
 
 
 def write(memory, values):
-    """What is only read may not be writable."""
+    """Writes the values that differ. Memory that is only read may not be writable."""
     if not memory.equal(values):
         memory.copy_(values)
 
@@ -110,7 +110,8 @@ class Mirrors:
         self.nbytes = sum(copy.nbytes for copy in copies)
 
     def address_of(self, value):
-        """Where the copy of the first element is of what has data_ptr(); None without a copy."""
+        """The address of the copy of a tensor's first element; None if there is no copy. The tensor
+        is any object with data_ptr()."""
         address = value.data_ptr()
         return next((copy.address + address - copy.start for copy in self.copies
                      if copy.start <= address < copy.start + copy.nbytes), None)

@@ -13,7 +13,7 @@ _lock = threading.RLock()
 
 
 def find_pretended():
-    """What pretends on this thread, or None."""
+    """The scope that pretends on this thread, or None."""
     return getattr(_thread, "pretended", None)
 
 
@@ -21,7 +21,7 @@ def find_pretended():
 def pretend_cuda(*, capability=None):
     """Inside the scope, PyTorch seems to have one GPU, whose tensors are on the CPU.
 
-    device="cuda" is accepted. A tensor reports cuda:0 as its device if it was created there or
+    device="cuda" is accepted. A tensor reports cuda:0 as its device if it was created on "cuda" or
     moved there, was computed from such a tensor, or is older than the scope. A tensor that code
     creates on the CPU reports the CPU; moving it to the GPU copies it, and a kernel refuses it
     until then. torch.cuda describes the emulated device. Triton kernels also need the scope

@@ -16,7 +16,7 @@ MARKED_MAX = 1024  # Storages, before those that are gone are forgotten.
 
 
 class Generator(torch.Generator):
-    """Of the CPU, wherever it is asked for."""
+    """A generator on the CPU, for whatever device it is requested."""
 
     def __new__(cls, device="cpu"):
         return super().__new__(cls, device=without_cuda(device))
@@ -51,11 +51,12 @@ def storage_of(tensor):
 
 @contextlib.contextmanager
 def saying_cuda():
-    """Inside the scope, tensors say on this thread that they are on CUDA. Yields Tensors."""
+    """Inside the scope, tensors report on this thread that they are on CUDA. Yields Tensors."""
     mode, thread, run_backward = Tensors(), get_ident(), torch.autograd._engine_run_backward
 
     def run_in_mode(*args, **kwargs):
-        """Which is left where Tensor.backward is called, and not for what that calls."""
+        """Runs an operator in this mode. The mode ends where Tensor.backward is called, but not for
+        what that calls."""
         if get_ident() != thread or mode in _get_current_function_mode_stack():
             return run_backward(*args, **kwargs)
         with mode:
@@ -69,8 +70,8 @@ def saying_cuda():
 
 
 class Tensors(TorchFunctionMode):
-    """The mode in which tensors report it. Tensors that the code made on the CPU, or moved there,
-    are known by their memory; all others report CUDA."""
+    """The mode in which tensors report CUDA. Tensors that the code made on the CPU, or moved there,
+    are recognised by their memory. All others report CUDA."""
 
     def __init__(self):
         super().__init__()
@@ -95,7 +96,7 @@ class Tensors(TorchFunctionMode):
         return answer(*args, **kwargs or {}) if answer else self.called(func, args, kwargs or {})
 
     def called(self, func, args, kwargs):
-        """A call, whose results are where it was asked for, or where its tensors are."""
+        """A call. Its results are on the device that it names, or on that of its tensors."""
         device, given = kwargs.get("device"), [*tensors_in(args), *tensors_in(kwargs)]
         if device is None and self.default is not None and func in _device_constructors():
             device = self.default
@@ -113,7 +114,8 @@ class Tensors(TorchFunctionMode):
         return result
 
     def run(self, func, args, kwargs):
-        """A call without this mode, but for an operator: it may be code like its caller's."""
+        """A call without this mode. An operator keeps the mode, because it may contain code like
+        its caller's."""
         if isinstance(func, torch._ops.OpOverloadPacket) and func.overloads() == ["default"]:
             func = func.default
         if not isinstance(func, torch._ops.OpOverload):
@@ -150,7 +152,7 @@ class Tensors(TorchFunctionMode):
         return result
 
     def as_tensor(self, data, *args, device=None, **kwargs):
-        """On CUDA a copy of what is on the host."""
+        """Copies host data, because the result is on CUDA."""
         tensor = self.called(torch.as_tensor, (data, *args), kwargs)
         device = self.default if device is None else device
         if device is None:

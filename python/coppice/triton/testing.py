@@ -1,5 +1,5 @@
-"""What `pytest --coppice` does around the tests: each test has an emulator of its own, and fails if
-that finds something."""
+"""Runs tests for `pytest --coppice`: each test has its own emulator, and fails if that finds
+something."""
 
 import collections
 import contextlib
@@ -50,8 +50,8 @@ class DeviceOfTest:
         return self.find() or devices.device("emulator", seed=self.seed)
 
     def end(self):
-        """Frees all that is on it. Returns whether nothing refers to it, so that the next one is
-        another. Raises FailedPrecondition if sessions are open."""
+        """Frees all that is on the device. Returns whether nothing refers to it any more, so that
+        the next test gets a new one. Raises FailedPrecondition if sessions are open."""
         device = self.find()
         if device is None:
             return True
@@ -69,7 +69,7 @@ class DeviceOfTest:
 
 @dataclasses.dataclass
 class Figures:
-    """Of one kernel."""
+    """The figures of one kernel."""
 
     launches: int = 0
     instructions: int = 0  # Of threads.
@@ -82,7 +82,7 @@ class Figures:
 
 
 class Testing:
-    """The plug-in where --coppice is given."""
+    """The plug-in, if --coppice is given."""
 
     def __init__(self, config, capability=CAPABILITY, seeds=1, seed=1, autotune="first"):
         self.config, self.capability, self.seeds, self.first_seed = config, capability, seeds, seed
@@ -115,7 +115,7 @@ class Testing:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item, nextitem):
-        """Runs a test in one order after another, until it does not pass."""
+        """Runs a test in several orders of streams and blocks, until it fails."""
         if self.seeds == 1:
             self.device.seed = self.first_seed
             return None
@@ -211,7 +211,7 @@ class Testing:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):
-        """A process of xdist ended."""
+        """Called when a process of xdist ends."""
         for name, figures in getattr(node, "workeroutput", {}).get("coppice", {}).items():
             self.figures[name].add(Figures(**figures))
 

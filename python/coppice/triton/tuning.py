@@ -34,7 +34,8 @@ class First:
         self.found = False
 
     def time(self, tuner, args, config, meta):
-        """A number in place of the time of a configuration: the smallest is taken."""
+        """A number in place of a configuration's time. Triton takes the configuration with the
+        smallest."""
         if self.found:
             return 1.0
         current = {**meta, **config.all_kwargs(), "warmup": True}
@@ -48,8 +49,8 @@ class First:
 
 
 class Compare:
-    """Runs all configurations, and compares their results with those of the first one. What they
-    write is undone."""
+    """Runs all configurations, and compares their results with those of the first one. Undoes what
+    they write."""
 
     def __init__(self):
         self.first = None
@@ -107,8 +108,8 @@ def difference(first, second):
 
 @contextlib.contextmanager
 def tuning(way):
-    """Inside the scope, Triton tunes by a class of this module. In wrapped callables, whose
-    launches may be recorded, that is First."""
+    """Inside the scope, Triton tunes by a class of this module. In wrapped callables, it is First,
+    because their launches may be recorded."""
     prune, chosen, before = Autotuner.prune_configs, threading.local(), {}
 
     def prune_configs(self, kwargs):
