@@ -12,13 +12,14 @@
 
 namespace coppice {
 
-// Whether replays compute at the sizes of their call. The plan stays that of the bucket. Before the
-// launch, the executable is set to the call's grids, arguments and addresses. Buckets with the same
-// graph nodes share one executable. A call with the sizes that the executable already has is one
-// launch, as without this option. Sizes that need other graph nodes run at their bucket.
+// Whether replays compute at the sizes of their call. The plan is still that of the bucket. Before
+// the launch, the executable is set to the call's grids, arguments and addresses. Buckets with the
+// same graph nodes share one executable. If the executable already has the sizes of a call, the
+// call is one launch, as without this option. Sizes that need other graph nodes run at their
+// bucket.
 enum class ExactReplay : uint8_t {
   kNever,   // Replays compute at the bucket's sizes.
-  kAuto,    // At the call's own sizes if they are those of the call before it.
+  kAuto,    // At the call's own sizes if they are equal to those of the call before it.
   kAlways,  // Always at the call's own sizes.
 };
 const char* NameOf(ExactReplay exact);

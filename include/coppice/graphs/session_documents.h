@@ -4,9 +4,9 @@
 //   {"claim": "masked", "gate": "session", "inputs": [{"name": "x", "dtype": "f32",
 //    "dims": [{"symbol": 0}, 64], "fill": {"kind": "zero", "value": "0"}, ...}], ...}
 //
-// A field has its name in the header; an option of a group has its name in C. An enumerator is its
-// word. A number that may have a fraction is a string that keeps every bit. A dim is a size, or
-// names an index: {"symbol": i}, {"extent": i} or {"ragged": i}.
+// Fields have the names of the headers, and options of a group have their names in C. Enumerators
+// are written as words. A number that may have a fraction is a string that keeps every bit. A dim
+// is a size, or refers to an index: {"symbol": i}, {"extent": i} or {"ragged": i}.
 //
 // Units: as SessionOptions and ProgramSpec. Threads: pure functions.
 

@@ -104,10 +104,10 @@ class SessionMemory {
 
   // A window of a lane. Requires: a lane of the session, kPlan to kWorkspace (both checked).
   WindowInfo window(int lane, MemoryKind kind) const;
-  // The one that holds `address`; nullopt outside the lanes' windows.
+  // The window that holds `address`; nullopt outside the lanes' windows.
   std::optional<WindowInfo> Locate(DeviceAddress address) const;
 
-  // Places a constant of these sizes in the session's memory, for as long as the session lives, and
+  // Places a constant with these sizes in the session's memory, as long as the session lives, and
   // fills it from `source`, which is kept for Suspend. Programs may bind it as a static input.
   // Waits for the device. Errors: kInvalidArgument sizes are negative, too many or give no bytes,
   // or there is no source; kFailedPrecondition while suspended; kResourceExhausted; the source's;
@@ -116,8 +116,8 @@ class SessionMemory {
                                      std::span<const int64_t> sizes,
                                      ConstantSource source);
 
-  // Reports to the budget how much the application itself holds on the device. Call it before you
-  // allocate. Graphs may be dropped to make room. Errors: kInvalidArgument if negative;
+  // Reports to the budget how many bytes the application itself holds on the device. Call it before
+  // you allocate. Graphs may be dropped to make room. Errors: kInvalidArgument if negative;
   // kResourceExhausted if the budget lacks room; the number reported before then stays.
   absl::Status SetExternalBytes(int64_t bytes);
 
@@ -127,7 +127,7 @@ class SessionMemory {
 
   // Gives the physical memory of all windows back to the device, until Resume. Waits for recordings
   // and for the lanes' work. Leased outputs keep their leases and contents, but cannot be read
-  // meanwhile; every call fails. Graphs, and their estimated bytes, stay unless
+  // until then; every call fails. Graphs, and their estimated bytes, stay unless
   // SuspendOptions::drop_graphs is set.
   //
   // Errors: kFailedPrecondition  suspended already, a read scope open, a lane lent, or, with
@@ -135,21 +135,21 @@ class SessionMemory {
   //         otherwise the driver's: the session is as before, or suspended if its memory cannot be
   //         mapped again.
   absl::Status Suspend(const SuspendOptions& options);
-  // Maps the memory again, at the same addresses, and fills what Suspend saved or dropped; then
+  // Maps the memory again at the same addresses, and restores what Suspend saved or dropped. Then
   // every graph replays as before. Waits for the device. Errors: kFailedPrecondition if not
-  // suspended; kResourceExhausted if there is no room (no graph is dropped for it); the sources' or
-  // the driver's. After an error the session is still suspended.
+  // suspended; kResourceExhausted if there is no room (no graph is dropped to make room); those of
+  // sources or of the driver. After an error the session is still suspended.
   absl::Status Resume();
 
   // Lends the mapped memory of a lane's plan window. Nothing of the lane may be in flight, and no
-  // outputs there may be leased. Errors: kFailedPrecondition if that is not so, or the lane is lent
-  // or suspended; kInvalidArgument there is no such lane; the driver's.
+  // outputs there may be leased. Errors: kFailedPrecondition if there is such work or such an
+  // output, or the lane is lent or suspended; kInvalidArgument there is no such lane; the driver's.
   absl::StatusOr<Loan> Lend(int lane = 0);
 
-  // Zeroes all memory of a lane's windows, in the order of `stream` and of the lane's calls, so
-  // that the next caller cannot read data of the last one. Errors: kFailedPrecondition if outputs
-  // there are leased, the lane is lent or suspended, or the stream captures; kInvalidArgument there
-  // is no such lane; the driver's.
+  // Zeroes all memory of a lane's windows, so that the next caller cannot read data of the last
+  // one. The work is ordered in `stream` and with the lane's calls. Errors: kFailedPrecondition if
+  // outputs there are leased, the lane is lent or suspended, or the stream captures;
+  // kInvalidArgument there is no such lane; the driver's.
   absl::Status Scrub(CuStream stream, int lane = 0);
 
  private:
@@ -168,8 +168,8 @@ class SessionMemory {
 
   explicit SessionMemory(internal::SessionParts& parts);
 
-  // Frees bytes of the budget for `lane`, whose lock is held: idle memory first, then graphs, if
-  // the options allow. OK if it has found some; errors: kResourceExhausted, or the driver's.
+  // Frees bytes of the budget for `lane`, whose lock is held: first idle memory, then graphs if the
+  // options allow that. OK if it freed some. Errors: kResourceExhausted, or the driver's.
   absl::Status MakeRoom(internal::Lane& lane, int64_t bytes, MemoryKind need);
   // Takes idle physical memory from the lane's windows; from its plan window only if `plans`. Waits
   // for the lane's work.
@@ -183,7 +183,7 @@ class SessionMemory {
   absl::Status Restore();
   absl::Status Fill(const Constant& constant);
   // Copies between the host and the device, one at a time, on the first lane's own stream. After a
-  // failure the copy may be under way still, so its host memory has to stay.
+  // failure the copy may still be running, so its host memory has to stay.
   absl::Status Transfer(Direction direction, SavedBytes& copy);
   absl::Status ReleaseAll();
   // Transfer for bytes that only `copy` holds: after a failure it keeps them in stranded_.

@@ -10,10 +10,10 @@
 //   const AccessBounds bounds(arguments);
 //   driver.Call<&DriverTable::LaunchKernel>(...);
 //
-// The emulator keeps them with the launch, or with the node of a graph. A compiled kernel that
-// accesses anything else, except variables of its module, ends the context with 700, and fault()
-// names the nearest argument. It also keeps the step of the program, which kernel_findings() names.
-// CUDA's driver ignores both.
+// The emulator keeps the bounds with the launch, or with the node of a graph. If a compiled kernel
+// accesses anything else, except variables of its module, the context ends with 700, and fault()
+// names the nearest argument. The emulator also keeps the step of the program, and
+// kernel_findings() names it. CUDA's driver ignores bounds and steps.
 //
 // Units: bytes. Threads: bounds apply to launches on the thread that made them.
 
@@ -28,15 +28,15 @@
 namespace coppice {
 
 struct ArgumentBytes {
-  int argument = 0;       // Index of the kernel's argument, from 0; several entries may be of one
-                          // struct.
+  int argument = 0;       // Index of the kernel's argument, from 0; a struct may have several
+                          // entries.
   std::string_view name;  // Its name in messages.
   DeviceAddress begin = 0;
   int64_t bytes = 0;
   bool writes = false;  // Whether the kernel may write these bytes; it may always read them.
 };
 
-// The step of a program that launches, for whoever reads what a driver found.
+// The step of a program that launches. A reader of the driver's findings gets it.
 struct LaunchStep {
   std::string_view program;
   int step = -1;  // -1: none is known.
@@ -44,9 +44,9 @@ struct LaunchStep {
 
 class [[nodiscard]] AccessBounds {
  public:
-  // While it lives, what this thread launches and adds to graphs may access only these bytes.
-  // `arguments` and the name in `step` must outlive it. If several are alive, the innermost
-  // applies. Cost: allocates nothing.
+  // While the object lives, kernels that this thread launches or adds to graphs may access only
+  // these bytes. `arguments` and the name in `step` must outlive the object. If several objects
+  // live, the innermost applies. Cost: allocates nothing.
   explicit AccessBounds(std::span<const ArgumentBytes> arguments, const LaunchStep& step = {});
   ~AccessBounds();
   AccessBounds(const AccessBounds&) = delete;

@@ -22,8 +22,8 @@
 // collectives are serial: results do not depend on the schedule.
 //
 // Rules: a body calls its parameters `params` and its block `block`; code outside ForEach is
-// uniform (the same for all threads) and must not write memory; kernels do not throw and have no
-// objects that need a destructor; a thread reads what another wrote only after Sync or a
+// uniform (does the same for all threads) and must not write memory; kernels do not throw and have
+// no objects that need a destructor; a thread reads what another wrote only after Sync or a
 // collective. Every kernel declares its accesses once, so that unordered accesses can be found. Use
 // the macros in a named namespace. Compile a file with coppice_kernels() (CMake).
 //
@@ -47,7 +47,8 @@
 #include <type_traits>
 #endif
 
-// Qualifiers of a function that kernels call, and of one that declarations of accesses call, too.
+// Qualifiers of a function that kernels call, and of a function that declarations of accesses also
+// call.
 #ifdef __CUDACC__
 #define COPPICE_DEVICE __device__ inline
 #define COPPICE_ANYWHERE __host__ __device__ inline
@@ -218,8 +219,8 @@ inline void SortDescending(BlockRegister<float, kThreads>& keys,
 
 }  // namespace internal
 
-// What a kernel body sees of its block of kThreadCount threads. A collective is called by the whole
-// block, outside ForEach, returns the same value to all threads, and is a Sync.
+// The block of kThreadCount threads, as a kernel body sees it. The whole block calls a collective,
+// outside ForEach. A collective returns the same value to all threads, and is a Sync.
 template <int kThreadCount>
 class BlockOf {
  public:
@@ -293,7 +294,7 @@ class BlockOf {
     internal::ForEachThread<kThreads>(body);
   }
 
-  // Makes what the block's threads wrote before it visible to all of them after it.
+  // After it, all threads of the block see what any of them wrote before it.
   COPPICE_DEVICE void Sync() const {
     internal::SyncThreads();
   }
@@ -333,8 +334,8 @@ class BlockOf {
     return internal::ExclusiveScan(values);
   }
 
-  // Sorts the pairs (keys[t], values[t]) by descending key; equal keys keep their order. A NaN
-  // sorts beyond the infinity of its sign.
+  // Sorts the pairs (keys[t], values[t]) by descending key; equal keys keep their order. A NaN is
+  // sorted beyond the infinity with its sign.
   COPPICE_DEVICE void SortDescending(RegisterOf<float>& keys, RegisterOf<int32_t>& values) const {
     internal::SortDescending(keys, values);
   }
@@ -347,9 +348,9 @@ class BlockOf {
 
 }  // namespace coppice
 
-// COPPICE_KERNEL(Name, threads, Params) { body } Defines the kernel `Name` of blocks of `threads`
-// threads, on the host as NameHostKernel. The body is that of a member function, where `Block` is
-// the type of `block`.
+// COPPICE_KERNEL(Name, threads, Params) { body } Defines the kernel `Name` with blocks of `threads`
+// threads. On the host it is NameHostKernel. The body is that of a member function; `Block` is the
+// type of `block`.
 //
 // COPPICE_ACCESSES(Name, Params) { body }
 // Declares what a launch of `Name` reads and writes: `params` are its parameters, `accesses` a
@@ -402,8 +403,8 @@ class BlockOf {
 #endif
 
 // COPPICE_KERNEL_IMAGE(name, &AHostKernel, &BHostKernel...);
-// Defines `const KernelImage name_image` for the kernels of name.cu. Where it is used, declare it
-// as `extern const KernelImage name_image;` in the same namespace.
+// Defines `const KernelImage name_image` for the kernels of name.cu. To use it, declare it as
+// `extern const KernelImage name_image;` in the same namespace.
 #ifdef __CUDACC__
 #define COPPICE_KERNEL_IMAGE(name, ...) static_assert(true)
 #else

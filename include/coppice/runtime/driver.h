@@ -52,7 +52,7 @@ std::optional<int> FindDriverEntry(std::string_view symbol);
 // Index in table order of the entry at `offset_bytes` in a DriverTable.
 int DriverEntryIndex(size_t offset_bytes);
 
-// Whose entries a table has: those of libcuda, or of an emulator, which runs kernels on the host.
+// Where the entries of a table come from: libcuda, or an emulator, which runs kernels on the host.
 enum class DriverKind : uint8_t { kCuda, kEmulator };
 
 class Driver {
@@ -84,10 +84,10 @@ class Driver {
 
   // The same translation for a result that the caller already has. `entry` is the CUDA name.
   // kInvalidValue, kInvalidHandle, kInvalidImage, kInvalidPtx, kCooperativeLaunchTooLarge and
-  // kInvalidClusterSize become kInvalidArgument; kOutOfMemory kResourceExhausted; kNotFound
-  // kNotFound; kNotPermitted kFailedPrecondition; 900 to 907 and 401 kAborted; kNoDevice
-  // kUnavailable; kNotSupported, kNoBinaryForGpu and kUnsupportedPtxVersion kUnimplemented;
-  // everything else kInternal.
+  // kInvalidClusterSize become kInvalidArgument; kOutOfMemory becomes kResourceExhausted; kNotFound
+  // stays kNotFound; kNotPermitted becomes kFailedPrecondition; 900 to 907 and 401 become kAborted;
+  // kNoDevice becomes kUnavailable; kNotSupported, kNoBinaryForGpu and kUnsupportedPtxVersion
+  // become kUnimplemented; everything else becomes kInternal.
   absl::Status ErrorOf(CuResult result, const char* entry) const;
 
  private:
@@ -107,12 +107,13 @@ struct DriverFailure {
   CuResult result = CuResult::kUnknown;
 };
 
-// What the status carries; nullopt if it is not from Driver::Call, and WithFailureOf added nothing.
+// The failure that a status carries. nullopt if the status is not from Driver::Call, and
+// WithFailureOf added none.
 std::optional<DriverFailure> DriverFailureOf(const absl::Status& status);
 std::optional<CuResult> CuResultOf(const absl::Status& status);
 
-// `status` with the driver failure that `cause` carries; for a status that says more than its
-// cause.
+// `status` with the driver failure that `cause` carries. Use it for a status that says more than
+// its cause.
 absl::Status WithFailureOf(const absl::Status& cause, absl::Status status);
 
 // CUDA's name of a result ("CUDA_ERROR_ILLEGAL_ADDRESS"), or "CUDA_ERROR_<number>" if unknown.

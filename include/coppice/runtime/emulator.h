@@ -1,28 +1,28 @@
 // The emulator: an implementation of the driver table as host code, so that everything runs without
 // a GPU.
 //
-// Rule for driver calls and memory: the emulator may reject what a GPU accepts, but never accepts
-// what a GPU rejects. Kernels that run as host code
-// are checked less; see "Does not model".
+// Rule for driver calls and memory: the emulator may reject what a GPU accepts, but it never
+// accepts what a GPU rejects. Kernels that run as host code are checked less; see "Does not model".
 //
 // Models
 //   * Virtual memory: one sparse memfd is the device memory. Reserve, create, map, set access,
 //     unmap and release move real pages in units of 2 MiB. A range that is reserved but not mapped,
 //     or not accessible, is PROT_NONE.
-//   * Plain allocations (cuMemAlloc), 512-byte aligned, each in its own pages that end at a guard
+//   * Plain allocations (cuMemAlloc), 512-byte aligned. Each has its own pages, followed by a guard
 //     page. The host limits their number: about 32,000 if vm.max_map_count is 65,530.
 //   * Up to 16 devices, each with its own memory. A context belongs to one device, and so do its
-//     streams, events and graph execs. Those of another device are refused (400), and so are copies
-//     from or to its memory (1); a kernel that touches that memory ends the context with 700.
+//     streams, events and graph execs. Streams, events and execs of another device are refused
+//     (400), and so are copies from or to its memory (1); a kernel that touches that memory ends
+//     the context with 700.
 //   * Every allocation has a unique id (cuPointerGetAttribute), which is never reused; mapped
-//     memory has that of its cuMemCreate handle.
+//     memory has the id of its cuMemCreate handle.
 //   * Fresh memory is filled with 0xCB: every fresh physical byte, and a block's shared memory.
 //   * Streams and events with CUDA's ordering. Work is queued. It executes only inside calls that
 //     wait or query, or when more than `Options::queue_limit` operations are queued, on the calling
 //     thread and one operation at a time. The order among operations that are ready is drawn from
 //     `Options::seed`: streams overtake each other, and so do unordered nodes of a graph and the
 //     blocks of a kernel. With `Options::eager_permille` some operations also run at enqueue, so
-//     that work which runs too early is tested as well as work which runs too late. A query runs a
+//     that tests find work that runs too early as well as work that runs too late. A query runs a
 //     few operations before it answers, so that polling ends.
 //   * The legacy stream (0 and 1) of each context, which waits for the blocking streams and makes
 //     them wait, and the per-thread stream of each thread (2).
@@ -54,30 +54,31 @@
 //     710, an operand that no device accepts with 715, a trap with 719, and threads that wait
 //     forever with 702; fault() names kernel, block, thread and line. What `Strictness` looks for
 //     is reported with the same details. vprintf writes to standard output when the kernel runs.
-//   * Launches over grids of three dimensions, with as much dynamic shared memory as the function
-//     may use (48 KiB less its static shared memory, or more if its attribute allows, up to the
-//     device's limit). Cooperative launches of at most 132 blocks, the number that an H200 always
-//     holds; more is 720. On a device of 9.0, clusters of up to 8 blocks; more is 912. Programmatic
-//     launches, whose edges a capture keeps. A graph node keeps the attributes of its launch.
+//   * Launches over grids of three dimensions. Their dynamic shared memory is at most 48 KiB less
+//     the function's static shared memory, or more if its attribute allows that, up to the device's
+//     limit. Cooperative launches of at most 132 blocks, the number that an H200 always holds; more
+//     is 720. On a device of 9.0, clusters of up to 8 blocks; more is 912. Programmatic launches,
+//     whose edges a capture keeps. A graph node keeps the attributes of its launch.
 //   * Faults: an operation that touches memory which is not mapped or not accessible, or a kernel
 //     that declares an access to host memory, ends the context with 700. Queued work is dropped,
 //     and every later call returns the fault's error, except calls about the driver, the device or
 //     the current context. Calls that release something do so before they return the error.
 //   * Context rules: 3 before cuInit, 201 on a thread without a current context. When a context
-//     ends, its streams and events become invalid; when the last one ends, every handle does. What
-//     was not destroyed stays in live(). Graphs and libraries belong to the process.
+//     ends, its streams and events become invalid. When the last context ends, every handle becomes
+//     invalid. Objects that were not destroyed stay in live(). Graphs and libraries belong to the
+//     process.
 //   * Host functions, and kernels that run as host code. While one runs, every entry returns 800 on
 //     its thread, because a wait for work would never end there.
 //
 // Refuses, although a GPU may allow it (besides what Strictness lists)
 //   * Work on a stream of a context that is not current: kInvalidHandle. Kernels of a module with
-//     variables, on another device than that on which it was loaded: kNotSupported.
+//     variables, on a device other than the one on which it was loaded: kNotSupported.
 //   * Loading libraries and virtual memory calls on a thread without a current context: 201.
 //   * A memcpy or memset that is not one-dimensional, whose device range is not mapped when it is
 //     submitted, that gives a device address as host memory, or that has 0 bytes in a capture:
 //     kInvalidValue.
 //   * Edge data for a capture: kInvalidValue.
-//   * For a kernel that runs as host code, another block size than its own; parameters through
+//   * For a kernel that runs as host code, a block size other than its own; parameters through
 //     `extra`; loader options other than the error log: kInvalidValue. Graphs that a device
 //     launches: kNotSupported.
 //   * Other launch attributes, clusters of more than 8 blocks even if the function allows them, and
@@ -103,7 +104,7 @@
 //     misaligned accesses (716), the size of its static shared memory, and host memory that it
 //     touches without declaring it, are not checked.
 //   * Weak memory: in a compiled kernel every thread sees writes at once, so a missing fence never
-//     gives a wrong value. Approximate instructions are more accurate than on a GPU, and sums
+//     causes a wrong value. Approximate instructions are more accurate than on a GPU, and sums
 //     inside a matrix instruction are in another order.
 //   * Programmatic launches that start early: they run in the order of their stream, and the
 //     emulator does not check that a kernel waits before it touches memory.
@@ -115,8 +116,9 @@
 // entry returns 3, and Create fails. What the child destroys does not change the parent's memory.
 // In a child, host code that reads or writes device memory by its address is not noticed.
 //
-// Only one emulator may exist per process at a time, as there is one libcuda. It installs SIGSEGV
-// and SIGBUS handlers that chain to the earlier ones, and removes them when it is destroyed.
+// Only one emulator may exist in a process at a time, because there is only one libcuda. It
+// installs SIGSEGV and SIGBUS handlers that chain to the earlier ones, and removes them when it is
+// destroyed.
 //
 // Units: bytes. Threads: the driver entries may be called from any thread.
 
@@ -141,19 +143,19 @@ class Emulator {
   // shows at another time, in another way, or never.
   struct Strictness {
     // Reports two accesses to the same bytes, at least one of them a write, that no stream, event,
-    // graph edge or wait of the host orders. Host code declares its accesses (COPPICE_ACCESSES),
-    // and others are not seen; a compiled kernel that declares nothing is observed while it runs. A
-    // launch that is not ordered after the upload of its graph is reported, too. Races are found
-    // when work is submitted, or, for observed kernels, when it has run. The findings do not depend
-    // on the seed.
+    // graph edge or wait of the host orders. Only accesses that host code declares
+    // (COPPICE_ACCESSES) are seen. A compiled kernel that declares nothing is observed while it
+    // runs. A launch that is not ordered after the upload of its graph is reported, too. Races are
+    // found when work is submitted, or, for observed kernels, when it has run. The findings do not
+    // depend on the seed.
     bool unordered_access = true;
     // Reports host memory that changes after a copy from it is submitted and before it runs.
     bool changed_source = true;
     // Ends the process when host code touches device memory while no work runs, or in a host
     // function. Off: the access is allowed.
     bool host_access = true;
-    // Does not reuse addresses of freed memory or of a freed reservation until 16 TiB of others
-    // were freed, or the host has no others, so that a stale pointer faults.
+    // Keeps addresses of freed memory, or of a freed reservation, out of use until another 16 TiB
+    // were freed or the host has no other addresses, so that a stale pointer faults.
     bool quarantine = true;
     // Aborts the process if two threads are inside one graph or graph exec at the same time.
     bool concurrent_entry = true;
@@ -169,13 +171,15 @@ class Emulator {
     // Reports races inside compiled kernels: two threads access the same bytes, at least one access
     // is a write that changes them, and neither a barrier nor an atomic operation orders the two.
     // Lanes of one warp that store by one instruction do not race with each other: one of them
-    // wins. In global memory, what all lanes of a warp execute together is ordered before what they
-    // execute later. This no longer holds once a branch has separated them, until they synchronise.
+    // wins. In global memory, accesses that the lanes of a warp execute together are ordered before
+    // their later accesses. After a branch has separated the lanes, this does not hold until they
+    // synchronise.
     bool kernel_race = true;
-    // Reports also races between warps of a block in global memory, of which one side reads, that
-    // change no bit of what the kernel writes, in whatever order warps run. Kernels have such races
-    // if several warps hold one value, and one of them stores it, as Triton's do. Off by default.
-    // Then a kernel that may have such a race is run up to ten times more, to see whether it has.
+    // Also reports harmless races. In them, one warp of a block reads global memory that another
+    // warp writes, but the kernel writes the same bits in whatever order the warps run. Triton's
+    // kernels have such races if several warps hold one value, and one of them stores it. Off by
+    // default; then a kernel that may have a harmless race is run up to ten more times, to see
+    // whether the race is harmless.
     bool harmless_race = false;
     // Reports compiled kernels that read shared memory that no thread of the block wrote, or device
     // memory that no copy, fill or kernel has written since it was allocated. Writes that host code
@@ -193,11 +197,11 @@ class Emulator {
     int eager_permille = 0;                   // Chance in 1000 to run an operation at enqueue.
     int queue_limit = 1 << 16;                // Queued operations that force execution. >= 1.
     bool sequential = false;                  // Runs work in enqueue order: faster, hides races.
-    // Of each device: 80, 86, 89 or 90, for 8.0 to 9.0. It accepts PTX for at most that. Below 90
-    // there are no clusters.
+    // Of each device: 80, 86, 89 or 90, for 8.0 to 9.0. PTX for a greater capability is refused.
+    // Below 90 there are no clusters.
     int compute_capability = 90;
     // Kernels of a KernelImage run as the PTX of its fatbin. Their host code then only declares
-    // what they touch. An image without such PTX is refused.
+    // their accesses. An image without such PTX is refused.
     bool compiled_kernels = false;
     // Loads cubins; their kernels are found, but refused when they are launched. Off: a cubin is
     // refused when it is loaded, as a driver does with CUDA_FORCE_PTX_JIT=1.
@@ -208,22 +212,23 @@ class Emulator {
     std::string capture_legality;
   };
 
-  // What exists at this moment. After a clean shutdown, all but `nodes_executed` is 0.
+  // Counts of what exists now. After a clean shutdown, all except `nodes_executed` are 0.
   struct Live {
     int64_t physical_bytes = 0;  // MemCreate handles (or their mappings), and allocations, rounded
                                  // up to 4 KiB.
     int64_t mapped_bytes = 0;    // Virtual bytes of MemMap.
     int64_t reserved_bytes = 0;  // Virtual bytes of MemAddressReserve.
-    int64_t handles = 0;         // MemCreate handles not released.
-    int64_t allocations = 0;     // cuMemAlloc not freed.
+    int64_t handles = 0;         // MemCreate handles that are not released.
+    int64_t allocations = 0;     // Allocations of cuMemAlloc that are not freed.
     int64_t streams = 0;
     int64_t events = 0;
     int64_t graphs = 0;
     int64_t execs = 0;
     int64_t libraries = 0;
-    int64_t captures = 0;        // Captures not ended.
-    int64_t contexts = 0;        // Primary-context retains not released.
-    int64_t nodes_executed = 0;  // Graph nodes run so far; of a child graph, the nodes inside.
+    int64_t captures = 0;        // Captures that have not ended.
+    int64_t contexts = 0;        // Retains of primary contexts that are not released.
+    int64_t nodes_executed = 0;  // Graph nodes that have run so far. For a child graph, its nodes
+                                 // are counted.
 
     friend bool operator==(const Live&, const Live&) = default;
   };
@@ -243,7 +248,7 @@ class Emulator {
   // The driver; valid while the emulator lives.
   const Driver& driver() const { return driver_; }
 
-  // Counts of what is alive. Cost: O(1).
+  // Counts of what exists. Cost: O(1).
   Live live() const;
 
   // True if every byte of [address, address + bytes) is mapped and readable by kernels, so that a
@@ -260,11 +265,12 @@ class Emulator {
   // The number of findings so far: reports, where equal texts count each time, and a fault. Read it
   // before a call to find out which findings are the call's.
   int64_t finding_count() const;
-  // The findings after the first `since`, each text once: reports, then the fault. A text that was
-  // found before is there, too, if it was found again.
+  // The findings after the first `since`, each text once: reports, then the fault. A text from
+  // before is included if it was found again.
   std::vector<std::string> FindingsSince(int64_t since) const;
 
-  // What compiled kernels did wrong: those of reports(), in their order, then that of fault().
+  // What compiled kernels did wrong: the findings of reports(), in their order, then that of
+  // fault().
   std::vector<KernelFinding> kernel_findings() const;
 
   // Adds a report that other code made.

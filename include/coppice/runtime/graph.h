@@ -32,7 +32,7 @@ struct GraphEdge {
   friend bool operator==(const GraphEdge&, const GraphEdge&) = default;
 };
 
-// What a kernel node launches. In two recordings of one program, equal nodes do the same.
+// What a kernel node launches. Equal nodes in two recordings of one program do the same.
 struct KernelNode {
   std::string name;                                // The kernel's name in the driver.
   std::vector<std::vector<std::byte>> parameters;  // Each by value, padding included.
@@ -44,14 +44,14 @@ struct KernelNode {
   friend bool operator==(const KernelNode&, const KernelNode&) = default;
 };
 
-// What a node of a graph does, as far as every driver can report.
+// What a node of a graph does, as far as all drivers can report it.
 struct GraphNodeInfo {
   CuGraphNodeType type = CuGraphNodeType::kEmpty;
   std::optional<KernelNode> launch;  // Only for a kernel node; without its parameters.
 };
 
 // "kernel", "memcpy", "memset", "host", "child", "empty", "event wait", "event record"; "other" for
-// what has no name here.
+// other types.
 const char* NameOf(CuGraphNodeType type);
 
 class Graph {
@@ -108,7 +108,7 @@ class GraphExec {
   GraphExec& operator=(GraphExec&&) = delete;
   ~GraphExec();  // Runs in a RelaxedCaptureScope.
 
-  // Does here what the first launch would otherwise do. Ordered in `stream`.
+  // Does now what the first launch would otherwise do. Ordered in `stream`.
   absl::Status Upload(CuStream stream) const;
 
   CuGraphExec handle() const { return handle_; }
@@ -131,7 +131,7 @@ class Capture {
   Capture& operator=(Capture&&) = delete;
   ~Capture();  // Ends a capture that End() did not, and drops its graph.
 
-  // Ends the capture, also if it returns an error. Errors: kAborted if it was invalidated or a fork
+  // Ends the capture, even if it returns an error. Errors: kAborted if it was invalidated or a fork
   // was not joined.
   absl::StatusOr<Graph> End();
 
@@ -146,8 +146,8 @@ class Capture {
 };
 
 // Adds a copy of `child` as one node to what `stream` captures. It runs after what the stream has
-// captured so far and before what it captures later. Recorded work gets into a capture of the
-// application in this way, because a capture does not allow the launch of a graph.
+// captured so far and before what it captures later. This is how recorded work gets into an
+// application's capture, because a capture does not allow the launch of a graph.
 //
 // Errors: kFailedPrecondition if the stream does not capture; kAborted if its capture was
 // invalidated. After an error of a driver call the capture may hold the child without its
@@ -158,9 +158,9 @@ inline absl::Status AddChildToCapture(const Driver& driver, CuStream stream, con
   return AddChildToCapture(driver, stream, child.handle());
 }
 
-// Checks that a graph of other code may be a child. Errors: kInvalidArgument if one of its nodes
-// allocates or frees memory or is conditional, which a child must not have; otherwise the driver's.
-// Runs in a RelaxedCaptureScope. Cost: two driver calls and one per node; allocates.
+// Checks that a graph made by other code may be a child. Errors: kInvalidArgument if one of its
+// nodes allocates or frees memory or is conditional, which a child must not have; otherwise the
+// driver's. Runs in a RelaxedCaptureScope. Cost: two driver calls and one per node; allocates.
 absl::Status CheckChild(const Driver& driver, CuGraph graph);
 
 }  // namespace coppice

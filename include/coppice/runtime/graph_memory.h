@@ -27,20 +27,20 @@ namespace coppice {
 
 class GraphMemoryModel {
  public:
-  // Reads a table of `coppice-probe memory`. `name` is what messages call it. Rows of unknown kinds
-  // are skipped.
+  // Reads a table of `coppice-probe memory`. Messages call it `name`. Rows of unknown kinds are
+  // skipped.
   //
-  // Errors: kInvalidArgument with name, line and what is wrong: other columns, a number that is
-  // negative or not finite, or no rows for one of kernel, memcpy, memset, empty, host and child.
+  // Errors: kInvalidArgument with name, line and what is wrong: wrong columns, a number that is
+  // negative or not finite, or no row for kernel, memcpy, memset, empty, host or child.
   static absl::StatusOr<GraphMemoryModel> Parse(std::string_view tsv, std::string_view name);
 
   // The table of published figures, runtime/tables/graph_memory.documented.tsv, which is compiled
   // in. Cost: the first call parses it.
   static const GraphMemoryModel& Documented();
 
-  // Bytes of an executable graph with the nodes of `topology`. Event nodes count as empty nodes, an
-  // unknown type as a kernel. Errors: the driver's. Cost: one driver call per node. Runs in a
-  // RelaxedCaptureScope.
+  // Bytes of an executable graph with the nodes of `topology`. Event nodes count as empty nodes,
+  // and nodes of unknown types as kernels. Errors: the driver's. Cost: one driver call per node.
+  // Runs in a RelaxedCaptureScope.
   absl::StatusOr<int64_t> BytesOf(const Driver& driver, const Graph::Topology& topology) const;
   // The same, from the number of nodes of each CuGraphNodeType up to kEmpty.
   static constexpr int kTypeCount = 6;

@@ -1,4 +1,4 @@
-// What the emulator finds to be wrong with a compiled kernel, field by field; see
+// What the emulator finds wrong with a compiled kernel, field by field; see
 // Emulator::kernel_findings.
 //
 // Units: bytes. Threads: plain values.
@@ -17,7 +17,7 @@ struct KernelFinding {
     kOutOfBounds,
     kMisaligned,
     kRace,
-    kReplicas,  // A race of copies of one value, which differ by how they were rounded.
+    kReplicas,  // A race between copies of one value that were rounded differently.
     kUninitialized,
     kAssert,
     kTrap,
@@ -31,16 +31,17 @@ struct KernelFinding {
   int line = 0;        // Of the PTX.
   std::string source;  // "file.py:12", if the PTX says so.
   std::string message;
-  uint64_t address = 0;  // Of the bytes that are accessed; 0: it is about none.
-  std::string program;   // Whose step launched the kernel (access_bounds.h); empty: unknown.
+  uint64_t address = 0;  // Of the bytes that are accessed; 0: the finding is about no bytes.
+  std::string program;   // The program whose step launched the kernel (access_bounds.h); empty:
+                         // unknown.
   int step = -1;
-  // The buffer among the arguments of the launch in which the address lies, or which is nearest,
-  // and where it lies there; -1: the launch said nothing of its arguments.
+  // The argument of the launch whose buffer contains the address, or is nearest to it, and the
+  // place of the address in the buffer; -1: the launch did not describe its arguments.
   int argument = -1;
   std::string buffer;
   int64_t offset = 0;        // From the first byte of the buffer; negative: before it.
   int64_t buffer_bytes = 0;  // Bytes of the buffer.
-  std::string text;          // All of it, in one line, as in reports() and fault().
+  std::string text;          // The whole finding on one line, as in reports() and fault().
 };
 
 }  // namespace coppice

@@ -34,8 +34,9 @@ struct KernelParameter {
 };
 
 // The bytes that one launch of a kernel may touch, as the kernel declares them. A declaration may
-// name more than is touched. If it names less, races are hidden; only the emulator notices, and
-// only if it executes the kernel's PTX. What is read and written counts as written.
+// name more bytes than the launch touches. If it names fewer, races are hidden, and only the
+// emulator can notice that, if it executes the kernel's PTX. Bytes that are both read and written
+// count as written.
 class KernelAccesses {
  public:
   struct Range {
@@ -96,7 +97,7 @@ struct HostKernel {
 };
 
 // An image: its kernels as host code, and as compiled by nvcc. The emulator's cuLibraryLoadData
-// takes it as it is; `magic` distinguishes it from a cubin, a fatbin or PTX.
+// takes it in this form; `magic` distinguishes it from a cubin, a fatbin or PTX.
 struct KernelImage {
   static constexpr uint64_t kMagic = 0x31676d4965636f43;  // "CoceImg1" in memory order.
   uint64_t magic = kMagic;

@@ -27,7 +27,7 @@
 
 namespace coppice {
 
-// What the launches of a kernel need beyond what every launch may use.
+// The needs of a kernel's launches that exceed what every launch may use.
 struct KernelNeeds {
   unsigned shared_bytes = 0;    // Dynamic shared memory per block; needed only above 48 KiB.
   bool large_clusters = false;  // Clusters of more than 8 blocks, which not every device of SM 90
@@ -43,10 +43,10 @@ class KernelLibrary {
 
   // Loads a cubin, a fatbin or the text of PTX. The driver keeps a copy.
   //
-  // Errors: kInvalidArgument   it is none of these, it was cut off, or the driver rejects it;
+  // Errors: kInvalidArgument it is none of these, it is truncated, or the driver rejects it;
   //         kUnimplemented     it has no code for this device, or the driver is too old for its
   //                            PTX; the emulator executes PTX (emulator.h says which).
-  // The message contains that of the driver's compiler, such as the line of the PTX.
+  // The message contains the message of the driver's compiler, for example the line of the PTX.
   static absl::StatusOr<KernelLibrary> Load(const Driver& driver, std::span<const std::byte> image);
 
   // The same for a file. Errors: also those of reading it, such as kNotFound.
@@ -60,10 +60,10 @@ class KernelLibrary {
   ~KernelLibrary();
 
   // Finds a kernel by the name given to COPPICE_KERNEL, or by the name in the caller's image, and
-  // makes the driver allow what its launches need. Later calls never take that back.
+  // makes the driver allow what its launches need. Later calls never revoke that.
   //
-  // Errors: kNotFound         there is no such kernel; the message lists those that there are, if
-  //                           the driver can;
+  // Errors: kNotFound there is no such kernel; the message lists the existing ones, if the driver
+  //                           can;
   //         kInvalidArgument  the device has less shared memory than `needs`.
   absl::StatusOr<Kernel> Get(const char* name, const KernelNeeds& needs = {}) const;
 

@@ -5,13 +5,14 @@
 //   Launch(driver, kernel, stream, Arguments(x, y, count), shape)   // One value per parameter.
 //   Launch(driver, kernel, stream, pointers, shape)                 // A pointer to each value.
 //
-// The last form is for code that packs arguments by a table, such as loaders of compiled kernels:
-// ParametersOf says where each parameter lies, and pointers[i] points to value i of the buffer.
+// The last form is for code that packs arguments by a table, such as loaders of compiled kernels.
+// ParametersOf returns the place of each parameter, and pointers[i] points to value i in the
+// buffer.
 //
 // A launch into a stream that captures becomes a kernel node with the same attributes.
 //
 // Units: grids and clusters count blocks, blocks count threads. Threads: any. A launch copies its
-// arguments before it returns, and allocates only the message of an error.
+// arguments before it returns, and allocates only for the message of an error.
 
 #pragma once
 
@@ -41,8 +42,8 @@ struct Dim3 {
 struct Kernel {
   CuFunction function = nullptr;
   const char* name = "";         // Its name in its library.
-  unsigned block_threads = 0;    // The block size of a launch that names none; 0: every launch must
-                                 // name one.
+  unsigned block_threads = 0;    // The block size of a launch that gives none; 0: every launch must
+                                 // give one.
   int parameter_count = -1;      // -1: unknown to the driver.
   int64_t parameter_bytes = -1;  // Where the last parameter ends; -1: unknown.
 };
@@ -83,7 +84,7 @@ absl::Status LaunchPointers(const Driver& driver,
                             const LaunchShape& shape);
 
 // Errors: kInvalidArgument if `kernel` is known to have another number of parameters, or parameters
-// that end elsewhere; `bytes` of -1 is not checked.
+// that end elsewhere; If `bytes` is -1, it is not checked.
 absl::Status CheckArguments(const Kernel& kernel, size_t count, int64_t bytes);
 
 template <typename T>
@@ -101,7 +102,7 @@ class Arguments {
  public:
   explicit Arguments(const Values&... values) : values_(values...) {}
 
-  // Where the last value ends if they are laid out like the members of a struct.
+  // Where the last value ends if the values are laid out like the members of a struct.
   static constexpr int64_t bytes() {
     size_t end = 0;
     ((end = (end + alignof(Values) - 1) / alignof(Values) * alignof(Values) + sizeof(Values)), ...);
@@ -127,8 +128,8 @@ class Arguments {
 //
 // Errors of every Launch: the driver's; kInvalidArgument for dimensions, shared memory, a
 // cooperative grid or a cluster beyond what the kernel or the device allows; kUnimplemented for
-// what this driver does not execute (emulator.h). The messages name the kernel and the shape of the
-// launch, except in this Launch, which replays call. Cost: one driver call.
+// launches that this driver does not execute (emulator.h). The messages name the kernel and the
+// shape of the launch, except those of this Launch, because replays call it. Cost: one driver call.
 template <internal::ParameterStruct Parameters>
 absl::Status Launch(const Driver& driver,
                     const Kernel& kernel,
@@ -163,8 +164,8 @@ absl::Status Launch(const Driver& driver,
   return internal::LaunchPointers(driver, kernel, stream, arguments, shape);
 }
 
-// Launches a kernel with several parameters. Errors: also kInvalidArgument if it is known to have
-// another number of parameters, or parameters that end elsewhere; then nothing is launched.
+// Launches a kernel with several parameters. Errors: also kInvalidArgument if the kernel is known
+// to have another number of parameters, or parameters that end elsewhere; then nothing is launched.
 template <typename... Values>
 absl::Status Launch(const Driver& driver,
                     const Kernel& kernel,
@@ -178,8 +179,8 @@ absl::Status Launch(const Driver& driver,
   return internal::LaunchPointers(driver, kernel, stream, pointers.data(), shape);
 }
 
-// The same with a pointer per parameter. Errors: also kInvalidArgument if it is known to have
-// another number of parameters, or a pointer is null; then nothing is launched. Requires: each
+// The same with a pointer per parameter. Errors: also kInvalidArgument if the kernel is known to
+// have another number of parameters, or a pointer is null; then nothing is launched. Requires: each
 // pointer points to as many bytes as its parameter has.
 absl::Status Launch(const Driver& driver,
                     const Kernel& kernel,

@@ -3,8 +3,8 @@
 //   LoadedPackage::Load(context, std::move(package), {})
 //
 // For each variant of a kernel, the target that fits the device best is used (package_target.h has
-// the order). Each module is loaded once, in place. What a kernel needs beyond what every launch
-// may use (shared memory, large clusters) is requested here, so nothing is left to do when it is
+// the order). Each module is loaded once, in place. If a kernel needs more than every launch may
+// use (shared memory, large clusters), that is requested here, so nothing is left to do when it is
 // recorded.
 //
 // Units: bytes. Threads: immutable once loaded.
@@ -28,7 +28,8 @@ namespace coppice::package {
 
 struct LoadOptions {
   // Whether a GPU may compile PTX if a kernel has no other code for it. That takes seconds at the
-  // first load on a machine. Also needed if the driver takes no cubins (CUDA_FORCE_PTX_JIT=1).
+  // first load on a machine. It is also needed if the driver takes no cubins
+  // (CUDA_FORCE_PTX_JIT=1).
   bool allow_ptx = false;
 };
 
@@ -44,11 +45,11 @@ class LoadedPackage {
   // captures, with that context current. The context's driver must outlive it. It must outlive its
   // programs, until Session::Unregister has returned, or their session has ended.
   //
-  // Errors: kNotFound         no target of a kernel fits the device (the message says what each was
-  //                           compiled for);
+  // Errors: kNotFound no target of a kernel fits the device (the message lists their
+  //                           architectures);
   //         kInvalidArgument  the file of a constant lacks it, or has it with another shape; a file
-  //                           has another digest; an image lacks a symbol; parameters are not
-  //                           those of the image (the message has both sizes); a kernel needs
+  //                           has another digest; an image lacks a symbol; the parameters differ
+  //                           from those of the image (the message has both sizes); a kernel needs
   //                           more shared memory than the device has;
   //         otherwise as KernelLibrary::Load.
   static absl::StatusOr<std::unique_ptr<const LoadedPackage>> Load(const Context& context,
@@ -58,7 +59,7 @@ class LoadedPackage {
   const Package& package() const { return package_; }
   const Manifest& manifest() const { return package_.manifest(); }
 
-  // A unique number among the packages that the process has loaded, from 1.
+  // A number from 1 that is unique among the packages that the process has loaded.
   uint64_t number() const { return number_; }
 
   // The variants of kernel `index` of the manifest, at least one.

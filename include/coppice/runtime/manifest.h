@@ -33,8 +33,8 @@ namespace coppice::package {
 // A number that is constant, or computed from the sizes of a call.
 struct Amount {
   int64_t value = 0;                     // The number, if there is no expression.
-  std::optional<Expression> expression;  // Over Program::names(); in a kernel step the kernel's
-                                         // value_names follow these.
+  std::optional<Expression> expression;  // Over Program::names(); in a kernel step, the names are
+                                         // followed by the kernel's value_names.
 
   // Requires: as many values as there are names (checked). Cost: does not allocate.
   Computed At(std::span<const int64_t> values) const {
@@ -109,7 +109,7 @@ struct Symbol {
   int64_t max = INT64_MAX;
   int64_t multiple_of = 1;
   bool exclude_01 = false;
-  int scalar = -1;  // Index of the scalar whose value it is; -1: axes give it.
+  int scalar = -1;  // Index of the scalar that gives its value; -1: axes give it.
   int64_t hint = -1;
   std::optional<PaddingClaim> claim;
   bool buckets_pow2 = false;
@@ -133,8 +133,8 @@ struct Buffer {
   std::string name;
   Role role = Role::kTemporary;
   DType dtype = DType::kUInt8;
-  std::vector<Amount> shape;    // Of a temporary given in bytes, the number of bytes, as u8; of a
-                                // seed, its words, as i64.
+  std::vector<Amount> shape;    // For a temporary given in bytes: their number, as u8. For a seed:
+                                // its words, as i64.
   std::vector<Amount> strides;  // Empty: row-major without gaps.
   int64_t align = 16;           // Of an input's address.
   bool mutated = false;
@@ -161,13 +161,13 @@ struct View {
 struct BufferArgument {
   Operand operand;
   Access access = Access::kReadWrite;
-  int64_t divisible_by = 1;  // The compiler assumed that the address is a multiple of it.
+  int64_t divisible_by = 1;  // The compiler assumed that the address is a multiple of this.
 };
 struct IntegerArgument {
   int32_t bytes = 4;
   bool is_signed = true;
   Amount value;
-  int64_t divisible_by = 1;  // The compiler assumed that the value is a multiple of it.
+  int64_t divisible_by = 1;  // The compiler assumed that the value is a multiple of this.
 };
 struct BytesArgument {  // Fractions, null and bytes.
   std::vector<std::byte> bytes;
@@ -186,7 +186,7 @@ struct TensorMapArgument {
   Access access = Access::kReadWrite;
   DType dtype = DType::kFloat32;
   std::vector<Amount> dims;     // Innermost first, like all lists here.
-  std::vector<Amount> strides;  // Bytes, without the innermost.
+  std::vector<Amount> strides;  // In bytes; the innermost dimension has none.
   std::vector<uint32_t> box;
   std::vector<uint32_t> element_strides;
   uint8_t interleave = 0;
@@ -204,7 +204,7 @@ using Argument = std::variant<BufferArgument,
                               StructArgument>;
 struct StructArgument {
   std::vector<Argument> members;
-  int32_t align = 8;  // At least that of each member.
+  int32_t align = 8;  // At least the alignment of each member.
 };
 
 // Size and alignment of an argument in the parameter buffer. As in C, a member of a struct begins

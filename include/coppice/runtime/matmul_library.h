@@ -1,5 +1,5 @@
-// Products of matrices by NVIDIA's cuBLASLt, where it is installed: libcublasLt.so.13 or .12, which
-// is opened at run time, as libcuda is.
+// Matrix products by NVIDIA's cuBLASLt, if it is installed. Opens libcublasLt.so.13 or .12 at run
+// time, like libcuda.
 //
 //   std::unique_ptr<MatmulLibrary> library = MatmulLibrary::Find(driver);
 //   const MatmulLibrary::Algorithm* chosen = library ? library->Choose(product) : nullptr;
@@ -23,8 +23,8 @@
 
 namespace coppice {
 
-// y = alpha * (a @ b) + beta * c, of each of `batch` matrices: a is [m, k], b is [k, n], and c and
-// y are [m, n]. Sums in f32, of f64 in f64.
+// y = alpha * (a @ b) + beta * c for each of `batch` matrices: a is [m, k], b is [k, n], and c and
+// y are [m, n]. Sums are in f32; those of f64 are in f64.
 struct MatrixProduct {
   struct Operand {
     DeviceAddress data = 0;
@@ -45,8 +45,8 @@ struct MatrixProduct {
 
 class MatmulLibrary {
  public:
-  // The library, with a handle of the current context. Null where none is installed, where it does
-  // not serve the device, and on the emulator.
+  // The library, with a handle for the current context. Null if it is not installed, does not
+  // support the device, or the driver is the emulator.
   static std::unique_ptr<MatmulLibrary> Find(const Driver& driver);
   ~MatmulLibrary();
   MatmulLibrary(const MatmulLibrary&) = delete;
@@ -58,17 +58,18 @@ class MatmulLibrary {
   };
 
   // The library's first choice for products of these sizes and strides; addresses do not matter.
-  // Null if it takes none: a matrix neither of whose strides is 1, a c that repeats, no elements.
-  // The answer lives as long as this object. Cost: the library is asked once for each shape; then a
-  // look-up.
+  // Null if the library cannot compute the product: a matrix has no stride of 1, c repeats, or
+  // there are no elements. The result lives as long as this object. Cost: the library is asked once
+  // for each shape; then a look-up.
   const Algorithm* Choose(const MatrixProduct& product);
 
   // Whether Multiply takes the addresses of its operands: multiples of kOperandAlignment bytes.
   static constexpr int64_t kOperandAlignment = 16;
   static bool TakesAddresses(const MatrixProduct& product);
 
-  // Queues the product on `stream`, which may capture: in a RelaxedCaptureScope, because the
-  // library may load code. `algorithm` is what Choose gave for this shape, TakesAddresses is true.
+  // Queues the product on `stream`, which may capture. Runs in a RelaxedCaptureScope, because the
+  // library may load code. Requires: `algorithm` is the result of Choose for this shape, and
+  // TakesAddresses is true.
   // Errors: kInternal with the library's status.
   absl::Status Multiply(const MatrixProduct& product,
                         const Algorithm& algorithm,

@@ -14,7 +14,7 @@
 // Errors of all functions here: kInvalidArgument with the file, the place in it (a JSON pointer of
 // the manifest, or an offset), what is wrong and what would be right; kUnimplemented for a major
 // version or a requirement that this library does not know; kPermissionDenied if a required
-// signature is missing or wrong; the code of its errno, if a file cannot be read.
+// signature is missing or wrong; the code for the errno if a file cannot be read.
 //
 // Units: bytes. Threads: any, on a const Package.
 
@@ -71,7 +71,7 @@ class Package {
   absl::StatusOr<std::span<const std::byte>> Read(const std::string& name) const;
 
   // Checks every byte: all digests, the structure of a zip file, and that constants are in their
-  // safetensors files, with their dtype and shape. A linter does this first.
+  // safetensors files, with their dtype and shape. Linters call this first.
   absl::Status Verify() const;
 
  private:
@@ -82,7 +82,8 @@ class Package {
 };
 
 // Writes the package in a folder as a canonical zip file. The manifest in the folder may have any
-// layout; the digests of files and of itself are added. Errors: also those of opening the result.
+// layout; Pack adds the digests of files and of the manifest. Errors: also those of opening the
+// result.
 absl::Status Pack(const std::string& folder, const std::string& zip_path);
 
 }  // namespace coppice::package

@@ -2,12 +2,12 @@
 //
 //   for (const package::Finding& finding : package::Lint(package, {})) puts(ToText(finding))
 //
-// The reader of a manifest checks its form; the linter checks whether what it says can work. Images
+// The reader of a manifest checks its form. The linter checks whether the package can work. Images
 // are read without a driver: parameters, threads, registers, shared memory and clusters are
 // compared with the notes in the cubin, or with the PTX. Programs are followed step by step at many
 // sizes: every bucket, the corners of the ranges of the symbols, and sizes between them that the
-// guards allow. A finding about sizes names sizes at which it happens. If there is no finding,
-// other sizes may still fail.
+// guards allow. A finding about sizes names sizes at which it happens. Other sizes may fail even if
+// there is no finding.
 //
 // Units: bytes, blocks, threads, as each finding says. Threads: any, on a const package. Cost:
 // reads every file; O(steps) at each of up to LintOptions::points_max sizes per program.
@@ -32,10 +32,10 @@ class Package;
 enum class Severity : uint8_t {
   kError,    // It fails, or computes something wrong, at the named sizes.
   kWarning,  // It may fail.
-  kNote,     // It does no harm, such as something that nothing uses.
+  kNote,     // It does no harm: for example, nothing uses it.
 };
 
-// What people read: "error", "warning", "note".
+// A name for people: "error", "warning", "note".
 const char* NameOf(Severity severity);
 
 struct Finding {
@@ -64,8 +64,8 @@ std::vector<Finding> Lint(const Package& package, const LintOptions& options);
 // Returns the bytes of a file of the manifest, which must stay valid, or an error.
 using FileReader = std::function<absl::StatusOr<std::span<const std::byte>>(const std::string&)>;
 
-// The same for a manifest whose files are elsewhere. Requires: the manifest is as manifest.h
-// describes one that was read.
+// The same for a manifest whose files are elsewhere. Requires: the manifest is like one that was
+// read; see manifest.h.
 std::vector<Finding> LintManifest(const Manifest& manifest,
                                   const FileReader& read,
                                   const LintOptions& options);

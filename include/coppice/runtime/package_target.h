@@ -1,8 +1,9 @@
-// Which target of a package's kernel a device uses, and why it does not use the others.
+// Chooses the target of a package's kernel that a device uses, and says why others do not fit.
 //
-// The best target is code for exactly the device (sm_90a). Then come code for its family (sm_100f),
-// code for its major version and no greater minor one (sm_80 on 8.9), and PTX of the greatest
-// architecture that can be compiled for it. The best target of each variant is used.
+// The best target is code for exactly the device (sm_90a). Next best are code for its family
+// (sm_100f), code for its major version with a minor version that is not greater (sm_80 on 8.9),
+// and PTX of the greatest architecture that can be compiled for it. The best target of each variant
+// is used.
 //
 // Units: a capability is 10 * major + minor: 89 for 8.9. Threads: stateless.
 
@@ -19,7 +20,7 @@
 
 namespace coppice::package {
 
-// Which features the code of an architecture may use beyond those of every later one.
+// The features that the code of an architecture may use besides those of all later architectures.
 enum class Features : uint8_t {
   kPortable,  // "sm_90"
   kFamily,    // "sm_100f": those that all devices of its family have.
@@ -37,8 +38,8 @@ std::optional<Architecture> ParseArchitecture(const std::string& text);
 // "sm_90a".
 std::string NameOf(Architecture architecture);
 
-// What runs code: a GPU runs cubins for it, and compiles PTX if the caller allows that; the
-// emulator executes PTX.
+// The device that runs code. A GPU runs cubins for it, and compiles PTX if the caller allows that.
+// The emulator executes PTX.
 struct TargetDevice {
   int capability = 0;
   bool cubins = true;
@@ -53,10 +54,10 @@ struct TargetDevice {
   }
 };
 
-// How well a target fits, the best first.
+// How well a target fits. The best comes first.
 enum class Fit : uint8_t { kExact, kFamily, kMajor, kPtx, kNone };
 
-// What people read: "exact", "family", "major", "PTX", "none".
+// A name for people: "exact", "family", "major", "PTX", "none".
 const char* NameOf(Fit fit);
 
 struct TargetFit {
@@ -66,18 +67,18 @@ struct TargetFit {
 };
 
 // How well `module`'s code fits `device`; `target` stays 0. A fatbin counts as the cubin of its
-// architecture, or if that does not fit, as its PTX.
+// architecture, or as its PTX if the cubin does not fit.
 TargetFit FitOf(const Module& module, const TargetDevice& device);
 
-// All targets of `kernel`. Those that fit come first, from best to worst, equal ones in the
-// manifest's order; then those that do not fit. Requires: `manifest` is that of `kernel`.
+// All targets of `kernel`. Those that fit come first, from best to worst; equally good ones are in
+// the manifest's order. Those that do not fit follow. Requires: `manifest` is that of `kernel`.
 std::vector<TargetFit> OrderTargets(const Manifest& manifest,
                                     const Kernel& kernel,
                                     const TargetDevice& device);
 
-// The best target of each variant, the variants in the order of their first target in the manifest.
-// Errors: kNotFound if no target fits; the message says what the device is, and why each target
-// does not fit.
+// The best target of each variant. Variants are in the order of their first target in the manifest.
+// Errors: kNotFound if no target fits; the message names the device, and says why each target does
+// not fit.
 absl::StatusOr<std::vector<TargetFit>> ChooseTargets(const Manifest& manifest,
                                                      const Kernel& kernel,
                                                      const TargetDevice& device);

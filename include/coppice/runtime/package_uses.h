@@ -1,5 +1,5 @@
-// Which buffers a step of a package reads and writes, which real sizes it reads, and all amounts of
-// a program.
+// Finds the buffers that a step of a package reads and writes, the real sizes that it reads, and
+// all amounts of a program.
 //
 // Threads: pure functions. Cost: allocates.
 
@@ -12,7 +12,8 @@
 
 namespace coppice::package {
 
-// What a step uses, by index, in the order and as often as the manifest names it.
+// The buffers and sizes that a step uses, by index, in the order and as often as the manifest names
+// them.
 struct StepUses {
   std::vector<int> reads;  // Buffers; one that is read and written is in both lists.
   std::vector<int> writes;

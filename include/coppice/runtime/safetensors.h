@@ -1,4 +1,5 @@
-// A mapped safetensors file: tensors by name, in place. And the bytes of such a file.
+// Reads a mapped safetensors file, whose tensors are found by name and used in place. Also writes
+// the bytes of such a file.
 //
 // The file is eight bytes of length, a JSON header of that length, and bytes. The header has the
 // dtype, the shape and the bytes of each tensor, which are row-major and little-endian. As the
@@ -29,8 +30,8 @@ struct SafeTensor {
                                      // it reads.
 };
 
-// A file of these tensors, in the order of their names, which must differ. Requires: as many bytes
-// as dtype and shape say. Allocates.
+// The bytes of a file with these tensors, in the order of their names. Requires: names differ, and
+// each tensor has the number of bytes that its dtype and shape need. Allocates.
 std::string FormatSafetensors(std::vector<SafeTensor> tensors);
 
 class MappedFile;
@@ -39,9 +40,9 @@ class Safetensors {
  public:
   static constexpr int64_t kHeaderBytesMax = 100'000'000;
 
-  // Maps the file at `path`. Errors: the code of its errno; kInvalidArgument, with the path and the
-  // tensor, if the header is malformed, or tensors overlap, leave a gap, reach beyond the end, or
-  // have a number of bytes that does not fit their shape.
+  // Maps the file at `path`. Errors: the code for the errno; kInvalidArgument, with the path and
+  // the tensor, if the header is malformed, or tensors overlap, leave a gap, reach beyond the end,
+  // or have a number of bytes that does not fit their shape.
   static absl::StatusOr<Safetensors> Open(const std::string& path);
   // The same for bytes in memory, which must outlive the object. `name` is for messages.
   static absl::StatusOr<Safetensors> FromMemory(std::span<const std::byte> bytes,
@@ -53,7 +54,8 @@ class Safetensors {
   // The names of all tensors, sorted.
   std::vector<std::string> names() const;
 
-  // The tensor of that name. Errors: kNotFound; kUnimplemented if its dtype is no DType of coppice.
+  // The tensor of that name. Errors: kNotFound; kUnimplemented if coppice has no DType for its
+  // dtype.
   absl::StatusOr<SafeTensor> Get(const std::string& name) const;
 
  private:

@@ -128,8 +128,8 @@ class DeviceMemory {
 // Waits on the host for all work on `stream`. Runs in a RelaxedCaptureScope. Errors: the driver's.
 absl::Status SynchronizeStream(const Driver& driver, CuStream stream);
 
-// Host memory from cuMemHostAlloc, to which copies of a device run while the host goes on. It stays
-// readable after a fault of the device.
+// Host memory from cuMemHostAlloc. Copies from a device to it run while the host continues. It
+// stays readable after a fault of the device.
 class HostMemory {
  public:
   // Errors: kInvalidArgument if bytes < 1; kResourceExhausted if the host has no room.
@@ -152,16 +152,16 @@ class HostMemory {
 };
 
 // The id of the live allocation that holds `address`. No other allocation of this process, past or
-// future, has the same id. So a kept id shows later whether the memory was freed, even if its
-// address was given out again. For cuMemAlloc it is the driver's id. For mapped memory it changes
-// when other physical memory is mapped there, as far as the driver distinguishes mappings.
+// future, has the same id. So a stored id shows later whether the memory was freed, even if its
+// address was reused. For cuMemAlloc it is the driver's id. For mapped memory the id changes when
+// other physical memory is mapped there, if the driver distinguishes mappings.
 //
 // Errors: kNotFound if no live allocation holds the address. Cost: three driver calls; a failure
 // allocates. Runs in a RelaxedCaptureScope.
 absl::StatusOr<uint64_t> AllocationIdOf(const Driver& driver, DeviceAddress address);
 
-// Whether `stream` captures, also if its capture was invalidated. Cost: one driver call, which a
-// capture allows.
+// Whether `stream` captures. True also if its capture was invalidated. Cost: one driver call, which
+// a capture allows.
 absl::StatusOr<bool> IsCapturing(const Driver& driver, CuStream stream);
 
 // Puts the calling thread into relaxed capture mode while it lives, so that a call that captures
