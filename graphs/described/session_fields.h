@@ -14,7 +14,7 @@ void VisitFigures(const SessionStats& stats, Visit&& visit) {
   visit("calls", "Calls that ran.", stats.calls);
   visit("captures_retried", "Recordings that were broken from outside, and tried again.",
         stats.captures_retried);
-  visit("recordings", "Graphs recorded, also ahead of calls.", stats.recordings);
+  visit("recordings", "Graphs recorded, including those recorded before calls.", stats.recordings);
   visit("recordings_empty", "Recordings without a graph node or a break.", stats.recordings_empty);
   visit("evictions", "Graphs dropped to make room.", stats.evictions);
   visit("remaps", "Replays that had to map their memory again.", stats.remaps);

@@ -448,10 +448,10 @@ typedef struct coppice_session_options {
   int64_t (*now_ns)(void* user);
   /* Host memory that the ring of each lane has; 0: nothing is recorded. */
   int64_t recorder_ring_bytes;
-  int64_t recorder_calls_max; /* Calls that each ring has at most. 0: 65,536. */
+  int64_t recorder_calls_max; /* Most calls in a ring. 0: 65,536. */
   /* Whether outputs are copied to the ring, too, so that a replay can compare them. */
   int32_t recorder_outputs;
-  /* Static inputs up to this size are copied to the ring with each call; 0: none is. */
+  /* Static inputs up to this size are copied to the ring with each call; 0: none are. */
   int64_t recorder_static_bytes_max;
 } coppice_session_options;
 
@@ -603,8 +603,9 @@ typedef struct coppice_named_tensor {
 
 /* Whether replays compute at the sizes of their call. */
 enum {
-  COPPICE_EXACT_NEVER = 0,  /* Replays compute at the bucket's sizes. */
-  COPPICE_EXACT_AUTO = 1,   /* At the call's own sizes if they are those of the call before it. */
+  COPPICE_EXACT_NEVER = 0, /* Replays compute at the bucket's sizes. */
+  /* At the call's own sizes if they are equal to those of the call before it. */
+  COPPICE_EXACT_AUTO = 1,
   COPPICE_EXACT_ALWAYS = 2, /* Always at the call's own sizes. */
 };
 
@@ -647,7 +648,8 @@ enum {
 enum {
   COPPICE_SYMBOL_AUTO = 0,    /* Static until a call brings a second extent, then maybe dynamic. */
   COPPICE_SYMBOL_DYNAMIC = 1, /* Padded as its policy says. */
-  /* By its policy if a claim allows padding; else every extent is its own bucket. */
+  /* Padded as its policy says if a claim allows padding; otherwise every extent is its own
+   * bucket. */
   COPPICE_SYMBOL_MAYBE_DYNAMIC = 2,
   COPPICE_SYMBOL_STATIC = 3, /* Never padded: every extent is part of the key as it is. */
 };
@@ -706,7 +708,7 @@ typedef struct coppice_scalar_spec {
 /* How the input of lengths says which rows belong to which sequence. */
 enum {
   COPPICE_RAGGED_LENGTHS = 0, /* The number of rows of each sequence. */
-  COPPICE_RAGGED_OFFSETS = 1, /* Where each begins, and where the last one ends. */
+  COPPICE_RAGGED_OFFSETS = 1, /* Where each sequence begins, and where the last one ends. */
 };
 /* Sequences whose rows callers pack; see RaggedSpec of coppice/graphs/program.h. A tensor has them
  * if its first size is `name`. */
@@ -1006,7 +1008,7 @@ enum {
   /* An expression of extents has no value in the bucket, or a smaller one. */
   COPPICE_REASON_UNPADDED_EXTENT = 6,
   COPPICE_REASON_GRAPH_LIMIT = 7, /* The program has as many graphs as its limit allows. */
-  /* There is no room for the plan, or for what is staged at the bucket. */
+  /* There is no room for the plan, or for the staged inputs at the bucket. */
   COPPICE_REASON_BYTE_LIMIT = 8,
   COPPICE_REASON_CAPTURE_INVALIDATED = 9, /* Other code broke the recording; it is retried once. */
   /* The program cannot be recorded, or its allocations differ from those of the warm-up. */
@@ -1258,7 +1260,7 @@ typedef struct coppice_session_stats {
   int64_t calls;            /* Calls that ran. */
   int64_t runs[8];          /* Calls, by how they ran: COPPICE_RUN_... */
   int64_t reasons[24];      /* Calls that did not replay, by reason: COPPICE_REASON_... */
-  int64_t recordings;       /* Graphs recorded, also ahead of calls. */
+  int64_t recordings;       /* Graphs recorded, including those recorded before calls. */
   int64_t evictions;        /* Graphs dropped to make room. */
   int64_t remaps;           /* Replays that had to map their memory again. */
   int64_t inputs_in_place;  /* Inputs read where an earlier call left them. */
@@ -1348,7 +1350,7 @@ COPPICE_API const char* coppice_metrics_content_type(int32_t format);
 /* SessionWarming::SaveProfile. */
 COPPICE_API coppice_status coppice_save_profile(coppice_session* session, const char* path);
 
-/* What becomes of values in a case. */
+/* What happens to values in a case. */
 enum {
   COPPICE_CASE_KEEP = 0, /* They stay. */
   /* Floats become noise of either sign, from 0.5 up to 1; other numbers become noise from their

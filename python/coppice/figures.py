@@ -23,7 +23,7 @@ class SessionStats(dict):
     runs: dict = Figure("Calls, by how they ran.")
     reasons: dict = Figure("Calls that did not replay, by reason.")
     captures_retried: int = Figure("Recordings that were broken from outside, and tried again.")
-    recordings: int = Figure("Graphs recorded, also ahead of calls.")
+    recordings: int = Figure("Graphs recorded, including those recorded before calls.")
     recordings_empty: int = Figure("Recordings without a graph node or a break.")
     evictions: int = Figure("Graphs dropped to make room.")
     remaps: int = Figure("Replays that had to map their memory again.")

@@ -40,7 +40,7 @@ constexpr const char* NameOf(OutputMode mode) {
   return "?";
 }
 
-// Whether the outputs are copied to memory of the lane's own, so that they need copy_out_bytes.
+// Whether the outputs are copied to the lane's own memory, which needs copy_out_bytes.
 constexpr bool NeedsCopyOutBytes(OutputMode mode) {
   return mode == OutputMode::kCopyOut;
 }
@@ -54,34 +54,36 @@ struct Call {
   std::span<const Tensor> inputs{};
   std::span<const int64_t> scalars{};  // All scalars, in spec order.
   std::span<const int64_t> extents{};  // One per `given` symbol, in spec order; >= 0.
-  // The counts of the symbols that are `counted`, in spec order, or none. Each is one i32 or i64 in
-  // device memory that holds the extent, such as ReadScope::count gives; at address 0 the host's
-  // extent is used, as if there were no count. With a count, the extent that the call itself gives
-  // (inputs as long as ReadScope::output shows them) is the capacity, which chooses the bucket. The
-  // count is read in stream order, before the program runs, and the host does not wait. Clamped to
-  // [0, capacity], it is the extent in the parameter block; padding begins after it, and nothing
-  // after it is written back. Outputs of that symbol are shown at the capacity. A count in the
-  // session's memory must be leased, like an input, and under a read scope if it is of another
-  // lane. A count alone does not make the call a child (session.h, Paths).
+  // The counts of the symbols that are `counted`, in spec order, or an empty span. Each is one i32
+  // or i64 in device memory that holds the extent, such as the result of ReadScope::count. If its
+  // address is 0, the host's extent is used, as if there were no count. With a count, the extent
+  // that the call itself gives is the capacity, which chooses the bucket; inputs may be as long as
+  // ReadScope::output shows them. The count is read in stream order, before the program runs, and
+  // the host does not wait. Clamped to [0, capacity], it is the extent in the parameter block.
+  // Padding begins after it, and nothing after it is written back. Outputs with that symbol are
+  // shown at the capacity. A count in the session's memory must be leased, like an input. If it
+  // belongs to another lane, a read scope must be open on it. A count alone does not make the call
+  // a child (session.h, Paths).
   std::span<const Tensor> counts{};
-  CuStream stream = nullptr;  // A stream of the context, or 1, its legacy stream; not capturing.
+  CuStream stream = nullptr;  // A stream of the context, or 1, its legacy stream. It does not
+                              // capture.
   int lane = 0;
-  // For tests of padding: replaces the fill of each staged input by what the claims of the symbols
-  // that pad it in this call allow. An element may be padding of several symbols; to test the claim
-  // of one symbol alone, give the others the extents of a bucket.
+  // For tests of padding: replaces the fill of each staged input by values that the claims allow,
+  // of all symbols that pad it in this call. An element may be padding of several symbols. To test
+  // the claim of one symbol alone, give the others the extents of a bucket.
   Poison poison = Poison::kOff;
   OutputMode output_mode = OutputMode::kBorrow;
   // For kWriteInto: one tensor per output, at real extents, outside the session's memory, and at an
-  // address that is a multiple of its element's bytes. Strides may be any >= 0 with which no two
-  // elements of a target share a byte. The ranges from the first to the last byte of two targets
-  // must not overlap. Targets of static outputs are ignored.
+  // address that is a multiple of its element's bytes. Strides are >= 0, and no two elements of a
+  // target share a byte. The ranges from the first to the last byte of two targets must not
+  // overlap. Targets of static outputs are ignored.
   std::span<const Tensor> targets{};
-  // Leases, or parts of split ones, that the call may use up. They are empty once its graph is
-  // launched, or it has run in another way; a call that fails before leaves them as they were. If
-  // an input is read in place in such an output, the plan may reuse its bytes as soon as the
-  // program frees it (CallContext::Free). The leases must be of this session and lane, not empty,
-  // and under no read scope. Not for Include. With checks.fill_expired they are empty once the fill
-  // is queued.
+  // Leases, or parts of split ones, that the call may use up. They are empty after its graph was
+  // launched, or it ran in another way. A call that fails before that leaves them unchanged. If an
+  // input is such an output and is read in place, the plan may reuse its bytes as soon as the
+  // program frees it (CallContext::Free). The leases must belong to this session and lane, must not
+  // be empty, and must have no open read scope. Not for Include. With checks.fill_expired they are
+  // empty once the fill is queued.
   std::span<Lease> donated{};
 };
 

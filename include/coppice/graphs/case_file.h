@@ -1,12 +1,12 @@
-// A case: what the flight recorder kept of some calls, as a file that `coppice replay` runs.
+// A case: the calls that the flight recorder kept, as a file that `coppice replay` runs.
 //
 //   absl::StatusOr<Case> read = ReadCase("fault.coppice-case");
 //   read->calls.back().inputs[0].tensor          "calls/7/inputs/x", a name in read->tensors
 //
-// The file is a canonical zip, as a package is: manifest.json, tensors.safetensors, and perhaps
-// package.zip. graphs/case/CASE.md is the format. What was read fits together: each index exists,
-// each tensor is there and has the sizes that its call says, and nothing is negative that may not
-// be. Whether the calls fit their program is for whoever has the package.
+// The file is a canonical zip, like a package: manifest.json, tensors.safetensors, and perhaps
+// package.zip. graphs/case/CASE.md describes the format. A case that was read is consistent: each
+// index exists, each tensor exists and has the sizes in its call, and no number is negative that
+// may not be. Only a reader with the package can check whether the calls fit their program.
 //
 // Units: elements, bytes where named so. Threads: plain values; the functions are pure apart from
 // the file system.
@@ -44,7 +44,7 @@ struct CaseTensor {
 
 struct CaseSymbol {
   std::string name;
-  std::string policy;                 // What it was padded to at the time, as people write it.
+  std::string policy;                 // Its policy at the time, as people write it.
   std::optional<PaddingClaim> claim;  // None: it is never padded.
 
   friend bool operator==(const CaseSymbol&, const CaseSymbol&) = default;
@@ -58,7 +58,7 @@ struct CaseProgram {
   std::string package_path;     // Where the package was.
   std::vector<CaseSymbol> symbols;
   std::vector<std::string> scalars;
-  std::vector<std::string> inputs;   // Copied ones.
+  std::vector<std::string> inputs;   // Copied inputs.
   std::vector<std::string> statics;  // Static inputs.
   std::vector<std::string> outputs;
 
@@ -67,7 +67,7 @@ struct CaseProgram {
 
 // The values of a static input.
 struct CaseStatic {
-  std::string tensor;     // In Case::tensors; empty: not there.
+  std::string tensor;     // In Case::tensors; empty: the case does not have it.
   bool dangling = false;  // The driver knew no memory at its address.
 
   friend bool operator==(const CaseStatic&, const CaseStatic&) = default;
@@ -83,14 +83,15 @@ struct CaseBinding {
 
 // One copied input of a call.
 struct CaseInput {
-  std::string tensor;  // In Case::tensors; empty: its values are not there.
-  // If `output` >= 0, it was read in place: in that output of call `call`, from its byte `at` on.
+  std::string tensor;  // In Case::tensors; empty: the case does not have its values.
+  // If `output` >= 0, the input was read in place: in that output of call `call`, from its byte
+  // `at` on.
   uint64_t call = 0;
   int output = -1;
   int64_t at = 0;
   DType dtype = DType::kFloat32;
   std::vector<int64_t> dims;
-  std::vector<int64_t> strides;  // Of one in place; otherwise empty.
+  std::vector<int64_t> strides;  // Only for an input that was read in place; otherwise empty.
 
   friend bool operator==(const CaseInput&, const CaseInput&) = default;
 };
@@ -106,13 +107,13 @@ struct CaseCall {
   bool ran = false;              // All of its work was submitted.
   bool arrived = false;          // Its inputs reached the ring before the device stopped.
   std::vector<int64_t> extents;  // Per symbol.
-  std::vector<int64_t> bucket;   // Those that it ran with.
+  std::vector<int64_t> bucket;   // The extents that it ran with.
   std::vector<int64_t> scalars;
   std::optional<std::pair<uint64_t, int64_t>> random;  // Seed and offset of its generator.
   std::vector<CaseInput> inputs;
-  std::vector<CaseStatic> statics;   // As they were before the call; empty if none is recorded.
-  std::vector<std::string> outputs;  // Names in `tensors`, or empty; none if none is recorded.
-  std::vector<uint64_t> donated;     // Calls whose leases it was given.
+  std::vector<CaseStatic> statics;   // Their values before the call; empty if none are recorded.
+  std::vector<std::string> outputs;  // Names in `tensors`; no elements if none are recorded.
+  std::vector<uint64_t> donated;     // Calls whose leases were donated to it.
 
   friend bool operator==(const CaseCall&, const CaseCall&) = default;
 };
@@ -126,24 +127,25 @@ struct Case {
   int64_t driver_version = 0;
   int lane = 0;
   CaseValues values = CaseValues::kKeep;
-  int64_t calls_dropped = 0;  // Older ones, for which the ring had no room any longer.
-  int64_t calls_refused = 0;  // For which it had none at the time.
+  int64_t calls_dropped = 0;  // Older calls, for which the ring had no more room.
+  int64_t calls_refused = 0;  // Calls for which the ring had no room when they ran.
   std::vector<CaseProgram> programs;
   std::vector<CaseBinding> bindings;
   std::vector<CaseCall> calls;
   std::map<std::string, CaseTensor> tensors;
-  std::string package;  // The bytes of the package's zip; empty: not there.
+  std::string package;  // The bytes of the package's zip; empty: the case does not have it.
 
   friend bool operator==(const Case&, const Case&) = default;
 };
 
 // The bytes of a case. Errors: kInvalidArgument more than 4 GiB.
 absl::StatusOr<std::string> FormatCase(const Case& value);
-// Writes it to `path`, in place of a file that is there. Errors: the same; by errno.
+// Writes a case to `path`, and replaces an existing file. Errors: those of FormatCase; the code for
+// the errno.
 absl::Status WriteCase(const Case& value, const std::string& path);
 
 // Errors of both: kInvalidArgument with the file, the JSON pointer or the offset, what is wrong and
-// what would be right; kUnimplemented another major version; by errno.
+// what would be right; kUnimplemented another major version; the code for the errno.
 absl::StatusOr<Case> ParseCase(std::span<const std::byte> bytes, const std::string& name);
 absl::StatusOr<Case> ReadCase(const std::string& path);
 

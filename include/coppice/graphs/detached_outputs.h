@@ -1,7 +1,7 @@
 // Outputs that have left their session: the result of Lease::Detach.
 //
-// Each output was copied into memory that this object owns and no budget counts. An output that
-// lies in the caller's own buffer (OutputMode::kWriteInto) is not copied.
+// Each output was copied into memory that this object owns. No budget counts that memory. An output
+// that lies in the caller's own buffer (OutputMode::kWriteInto) is not copied.
 //
 // Units: elements. Threads: one at a time. Lifetime: may outlive the session and the stream, but
 // not the context.
@@ -22,14 +22,14 @@ namespace coppice {
 // Functions that replace cuMemAlloc for the copies. They must not call the session, because its
 // lane is locked while `allocate` runs.
 struct DetachMemory {
-  // Returns an address that is a multiple of kBufferAlignment. Its error is Detach's.
+  // Returns an address that is a multiple of kBufferAlignment. Detach returns its error.
   std::function<absl::StatusOr<DeviceAddress>(int64_t bytes)> allocate;
   // Called once, after the copies are made, on the thread that destroys the outputs.
   std::function<void(DeviceAddress address, int64_t bytes)> free;
 };
 
 namespace internal {
-struct DetachedMemory;  // What was copied, and when the copies are complete.
+struct DetachedMemory;  // The copies, and an event that says when they are complete.
 }  // namespace internal
 
 class [[nodiscard]] DetachedOutputs {

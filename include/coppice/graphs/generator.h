@@ -2,13 +2,14 @@
 // key and an offset into its numbers.
 //
 // A call takes its numbers when it runs, and its kernels read seed and offset from the parameter
-// block, so a recorded graph draws other numbers with every replay. Two calls never draw the same
-// numbers, whether of one program or of several. A call that is refused, or fails before all its
+// block, so a recorded graph draws different numbers in every replay. Two calls never draw the same
+// numbers, even if they are of different programs. A call that is refused, or fails before all its
 // work is launched, gives its numbers back, unless another call has taken numbers since.
 //
 // Units: an offset counts 32-bit numbers. Every call advances it by a multiple of four (one round
 // of Philox), as PyTorch does (CUDAGeneratorImpl). Threads: any; calls that overlap take their
-// numbers in some order. Call SetState and Seed only while no running call draws from it.
+// numbers in some order. Call SetState and Seed only while no running call draws from the
+// generator.
 
 #pragma once
 
@@ -33,7 +34,7 @@ class Generator {
   explicit Generator(uint64_t seed = 0) : seed_(seed) {}
 
   State GetState() const { return {seed_.load(kRelaxed), offset_.load(kRelaxed)}; }
-  // Errors: kInvalidArgument  an offset that is negative or no multiple of 4.
+  // Errors: kInvalidArgument the offset is negative or not a multiple of 4.
   absl::Status SetState(const State& state);
   // Restarts at offset 0.
   void Seed(uint64_t seed);

@@ -7,8 +7,8 @@
 //   n % 8 == 0               n, 8, n % 8, 0, n % 8 == 0    5 operations
 //   n % 8 == 0 or m > n      m, n < m, or                  3 more: the left side is already there
 //
-// Guards run cheapest first, by the operations that each adds to those before it, so that a failure
-// is found early. A caller can name the guard that failed:
+// Guards run in order of cost, which is the number of operations that a guard adds to those before
+// it, so that a failure is found early. A caller can name the guard that failed:
 //
 //   if (const std::optional<int> guard = guards.FirstFailing(values))
 //     fmt::print("guard '{}' failed: {}\n", guards.source(*guard),
@@ -61,8 +61,8 @@ class GuardProgram {
   // A program without guards, which every call passes.
   GuardProgram() = default;
 
-  // Compiles `guards`; names[i] is what they call values[i]. Errors: those of Expression::Parse,
-  // with the number of the guard; kOutOfRange above kOperationsMax.
+  // Compiles `guards`. In them, names[i] is the name of values[i]. Errors: those of
+  // Expression::Parse, with the number of the guard; kOutOfRange above kOperationsMax.
   static absl::StatusOr<GuardProgram> Compile(std::span<const GuardSpec> guards,
                                               std::span<const std::string> names);
 

@@ -2,9 +2,9 @@
 //
 // Borrowed outputs of a graph lie in the lane's window. While their lease is held, calls that build
 // on them (see session.h, Paths) do not write over them; any other call on the lane may. The lane
-// notes which call did, so a read that comes too late is an error and never returns another call's
-// data. Outputs are read inside a scope; a call that would write over outputs under an open scope
-// is refused:
+// notes which call wrote over them, so a read that comes too late is an error, and never returns
+// another call's data. Outputs are read inside a scope; a call that would write over outputs under
+// an open scope is refused:
 //
 //   COPPICE_ASSIGN_OR_RETURN(Lease lease, session->Run(call));
 //   {
@@ -41,7 +41,7 @@ struct OutputSpec;
 
 namespace internal {
 struct LeaseAccess;  // A lease's slot, for graphs/.
-struct Slot;         // What the lane and the lease know of one call's outputs.
+struct Slot;         // What the lane and the lease know about one call's outputs.
 // Ends the hold of a lease, or of a part of a split lease, on its slot.
 void DropLease(Slot* slot);
 void DropPart(Slot* slot, int output);
@@ -67,7 +67,7 @@ class [[nodiscard]] Lease {
   // Outputs of the program; 0 if the lease is empty or its session is gone.
   int output_count() const;
 
-  // The call's number on its lane, from 1; what messages name. 0 if the lease is empty.
+  // The call's number on its lane, from 1, as messages name it. 0 if the lease is empty.
   uint64_t call_number() const;
 
   // Opens a scope for reading on `stream`. Work queued on `stream` afterwards sees the outputs. If
@@ -83,12 +83,12 @@ class [[nodiscard]] Lease {
   absl::StatusOr<ReadScope> Read(CuStream stream) const;
 
   // Splits the lease into parts, one per output, in their order. Each part is kept, moved or
-  // dropped by itself. Once a part is dropped, the lane's next calls may use the bytes of its
-  // output, unless another output has the same bytes. The bytes of copied-out outputs are used
-  // again only once all parts are dropped. A call that writes over one output of a graph expires
-  // all parts. What an open scope shows stays until the scope ends; a count stays until every
-  // output that it counts is dropped. This lease is empty afterwards. Errors: kFailedPrecondition
-  // the lease is empty or a part, or its session is gone. Cost: allocates.
+  // dropped separately. Once a part is dropped, the lane's next calls may use the bytes of its
+  // output, unless another output has the same bytes. The bytes of copied-out outputs are reused
+  // only when all parts are dropped. A call that writes over one output of a graph expires all
+  // parts. Outputs under an open scope stay until the scope ends. A count stays until every output
+  // that it counts is dropped. This lease is empty afterwards. Errors: kFailedPrecondition the
+  // lease is empty or a part, or its session is gone. Cost: allocates.
   absl::StatusOr<std::vector<Lease>> Split();
 
   // The output that this lease is a part for; -1: the lease is whole.
@@ -96,12 +96,12 @@ class [[nodiscard]] Lease {
 
   // Takes the outputs out of the session: copies them on `stream`, after the call, into memory that
   // the result owns. Outputs that lie in the caller's own buffers are not copied; the result says
-  // which. The copies have the extents that ReadScope::output shows, and include what lies between
+  // which. The copies have the extents that ReadScope::output shows, and include the bytes between
   // elements. Later calls on the lane wait for the copies, on the device. For a part, only its
-  // output is copied, without its count. The lease is empty afterwards; after an error it is as it
-  // was.
+  // output is copied, without its count. The lease is empty afterwards; after an error it is
+  // unchanged.
   //
-  // The copies lie in memory of cuMemAlloc, or in that of `memory` if its functions are set.
+  // The copies are in memory from cuMemAlloc, or from `memory` if its functions are set.
   //
   // Requires: the context is current. Errors: as Read, and kFailedPrecondition whenever `stream`
   // captures; kResourceExhausted the device has no room; kInvalidArgument the address of `memory`
@@ -109,7 +109,7 @@ class [[nodiscard]] Lease {
   // as well if anything is copied; waits only for the lane's lock.
   absl::StatusOr<DetachedOutputs> Detach(CuStream stream, DetachMemory memory = {});
 
-  // Gives the outputs up early. The lease is empty afterwards. Cost: one atomic operation, three
+  // Gives up the outputs early. The lease is empty afterwards. Cost: one atomic operation, three
   // for a part.
   void Release() {
     if (slot_ == nullptr) return;
@@ -120,11 +120,11 @@ class [[nodiscard]] Lease {
       internal::DropLease(slot);
   }
 
-  // Gives the outputs up, but the work queued on `stream` so far may still read them: the lane's
-  // next use waits for it on the device. Use it for raw pointers that were handed on; a scope does
-  // the same by itself. The lease is empty afterwards, also after an error. Requires: the context
-  // is current. Errors: as Read, for an empty lease, a session that is gone, an invalid stream and
-  // one that captures; the driver's.
+  // Gives up the outputs, but the work queued on `stream` so far may still read them: the lane's
+  // next use waits for it on the device. Use this if you passed raw pointers on; a scope does the
+  // same by itself. The lease is empty afterwards, even after an error. Requires: the context is
+  // current. Errors: as Read, for an empty lease, a session that is gone, an invalid stream and one
+  // that captures; the driver's.
   absl::Status Release(CuStream stream);
 
  private:
@@ -158,12 +158,12 @@ class [[nodiscard]] ReadScope {
   Tensor output(int index) const;
 
   // The tensor where the device writes the count of output `index`. Pass it in Call::counts, and
-  // the host does not wait for it. It stays as long as the output does. Its address is 0 if the
+  // the host does not wait for it. It stays valid as long as the output. Its address is 0 if the
   // output has no Count. Requires: as output.
   Tensor count(int index) const;
 
-  // Output `index` with as many elements along its count's axis as the device decided; the same as
-  // output() if it has no Count. Requires: as output. Errors: kFailedPrecondition the stream
+  // Output `index`, with the number of elements along its count's axis that the device decided. If
+  // it has no Count, this is output(). Requires: as output. Errors: kFailedPrecondition the stream
   // captures; kOutOfRange the count is negative or over the capacity; the driver's. Cost: waits for
   // the work queued on the scope's stream; calls of the lane may run meanwhile.
   absl::StatusOr<Tensor> ReadSized(int index) const;

@@ -9,9 +9,9 @@
 // samples/grafana_dashboard.json draws it). A page has only names, labels and numbers, so the
 // library links no library of metrics.
 //
-// Counters (`_total`, and the counts of histograms) never fall while the session lives, also when
-// graphs and programs go. The number of labels is bounded. Replays are counted per bucket, for the
-// kMetricsBucketsMax buckets of each program that were recorded first, and for the
+// Counters (`_total`, and the counts of histograms) never fall while the session lives, even when
+// graphs and programs are removed. The number of labels is bounded. Replays are counted per bucket,
+// for the kMetricsBucketsMax buckets of each program that were recorded first, and for the
 // kMetricsProgramsMax programs that were recorded first. All others are in bucket="other" and
 // program="other". A program that is registered again under its name and variant continues its
 // counts.
@@ -20,7 +20,8 @@
 // long as a tenth of a replay. The time of a replay is from the call of Session::Run until its
 // graphs are launched and it is counted.
 //
-// A page covers one session. A process with several serves a page for each, or adds a label.
+// A page covers one session. A process with several sessions serves a page for each, or adds a
+// label.
 //
 // Units: bytes, seconds, elements where named so. Threads: plain values.
 

@@ -1,4 +1,4 @@
-// Programs of kernel packages: the options with which one is registered.
+// Programs of kernel packages, and the options with which they are registered.
 //
 //   auto loaded = *package::LoadedPackage::Load(context, std::move(package), {});
 //   const Program* decode = *session->Register(*loaded, "decode", {});
@@ -39,20 +39,21 @@ struct FunctionCall {
   const Driver& driver;
   CuStream stream = nullptr;  // Launch here and nowhere else; it may capture.
   std::span<const Tensor> inputs;
-  std::span<const Tensor> outputs;  // To be written; no input shares bytes with an output unless
-                                    // the package says so.
+  std::span<const Tensor> outputs;  // The function writes these; no input shares bytes with an
+                                    // output unless the package says so.
   const FunctionOptions& options;
 };
 
-// Runs once per recording of a bucket, and in each run without a graph, also in runs that time
-// variants. What it reads on the host is frozen when it is recorded. Several threads may call it at
-// once.
+// Runs once per recording of a bucket, and in each run without a graph, including runs that time
+// variants. Values that it reads on the host are frozen when it is recorded. Several threads may
+// call it at once.
 using StepFunction = std::function<absl::Status(const FunctionCall& call)>;
 
 struct PackageProgramOptions {
   std::string name;     // Name of the registered program; empty: as in the package.
-  std::string variant;  // Distinguishes programs of one name.
-  // By symbol; replaces the package's own buckets. A symbol with neither is never padded.
+  std::string variant;  // Distinguishes programs with the same name.
+  // By symbol; replaces the package's own buckets. A symbol without a policy and without buckets is
+  // never padded.
   std::map<std::string, PaddingPolicy> policies;
   // By the two symbols that a bucket names first and second; replaces the package's own buckets of
   // both. See JointSpec.
@@ -62,8 +63,8 @@ struct PackageProgramOptions {
   // By symbol; replaces the package's claim. nullopt: the symbol is never padded.
   std::map<std::string, std::optional<PaddingClaim>> claims;
   ExactReplay exact = ExactReplay::kNever;  // As ProgramSpec::exact.
-  // By name; the constants whose data are not in the package. Their memory must stay as long as the
-  // program.
+  // By name; the constants whose data are not in the package. Their memory must stay valid as long
+  // as the program.
   std::map<std::string, Tensor> constants;
   std::map<std::string, StepFunction> functions;  // By name; `gemm` is there already.
 };

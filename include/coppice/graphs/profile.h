@@ -9,9 +9,9 @@
 // and no address, so loading one can make calls faster, but never wrong. A program is recognised by
 // its name, its variant and a digest. The digest of a package's program is that of the package; the
 // digest of a callable is that of its spec without policies. The code of a callable is in no
-// digest, so give it another variant when it changes much. Buckets that a policy no longer has are
-// left out. A profile that `coppice fit` made names no device, and fits any; a program of it is
-// recognised by its name and digest.
+// digest, so give it another variant when it changes a lot. Buckets that a policy no longer has are
+// left out. A profile made by `coppice fit` names no device, and fits any device. Its programs are
+// recognised by name and digest.
 //
 // The file is canonical JSON, of schema "coppice-profile" version [1, 0]: equal profiles are equal
 // files. A later minor version may have more fields, which are ignored; another major version is
@@ -40,27 +40,28 @@ struct ProfileBinding {
 };
 
 struct LoadProfileOptions {
-  // Bindings of the programs that bind something. If a program has several, each bucket is recorded
-  // for each of them.
+  // Bindings of the programs that have static inputs or outputs. If a program has several bindings,
+  // each bucket is recorded for each of them.
   std::vector<ProfileBinding> bindings;
   int lane = 0;  // Load the profile once for each lane that gets traffic.
   // Graphs to record; 0: as many as the session's limits allow. >= 0.
   int64_t graphs_max = 0;
   // Bytes that the recorded buckets may take, in plan and staging windows and as graphs; 0: as many
-  // as the session's budget allows. Checked before each bucket with the bytes in the profile, and
-  // after it with those that the session counts. >= 0.
+  // as the session's budget allows. The limit is checked before each bucket with the bytes in the
+  // profile, and after it with the bytes that the session counts. >= 0.
   int64_t bytes_max = 0;
-  // Called after each bucket with (done, total), recorded or not, with no lock held; may be null.
+  // Called after each bucket, recorded or not, with (done, total). No lock is held. May be null.
   std::function<void(int64_t done, int64_t total)> progress;
 };
 
-// Why something of a profile was not recorded.
+// Why a bucket, or all of a profile, was not recorded.
 enum class ProfileSkip : uint8_t {
-  kDevice,   // The whole profile was made on another device. `coppice fit` names none.
+  kDevice,   // The whole profile was made on another device. A profile of `coppice fit` names no
+             // device.
   kProgram,  // No program of this name and variant is registered.
-  kDigest,   // The digest of the program is another one.
-  kBinding,  // The program binds something, and no binding was given for it.
-  kBucket,   // A symbol's policy has no such bucket, or the program has none of this form.
+  kDigest,   // The program has another digest.
+  kBinding,  // The program has static inputs or outputs, and no binding was given for it.
+  kBucket,   // A symbol's policy has no such bucket, or the bucket's form does not fit the program.
   kLimit,    // The limit of graphs or bytes, of the options or of the session, is reached.
   kFailed,   // Warming it failed.
 };

@@ -1,17 +1,18 @@
 // A program: what a front end compiled, described so that it can be recorded once per bucket.
 //
-// The callable is host code that launches kernels on the stream it is given; it knows nothing of
-// graphs. The spec says which sizes are dynamic, where inputs come from, how padding is filled, and
-// what the program claims about padding.
+// The callable is host code that launches kernels on a given stream; it knows nothing about graphs.
+// The spec says which sizes are dynamic, where inputs come from, how padding is filled, and what
+// the program claims about padding.
 //
 //   ProgramSpec spec{.name = "scale", .claim = Claim::kMasked};
 //   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(4096));
 //   spec.inputs = {{.name = "x", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
 //   spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
 //
-// A replay does not run the callable: whatever it reads on the host is frozen when it is recorded.
-// What may differ between calls must be an input, a symbol or a scalar of the spec. A callable must
-// not call its session, nor read or drop its leases: the lane's lock is held (checked).
+// A replay does not run the callable, so values that it reads on the host are frozen when it is
+// recorded. What may differ between calls must be an input, a symbol or a scalar of the spec. A
+// callable must not call its session, nor read or drop its leases: the lane's lock is held
+// (checked).
 //
 // Code that cannot be captured (host code that decides, a library that synchronises) goes into
 // CallContext::Break. The program is then recorded as several graphs with that code between them.
@@ -75,7 +76,7 @@ using Dims = absl::InlinedVector<Dim, kRankMax>;
 // NameOf gives the word for an enumerator that traces, JSON and Python use:
 // NameOf(SymbolKind::kMaybeDynamic) is "maybe_dynamic".
 
-// What a call larger than the largest bucket does.
+// What happens to a call that is larger than the largest bucket.
 enum class OverMaximum : uint8_t {
   kEager,  // It runs without a graph.
   kError,  // It fails.
@@ -84,26 +85,28 @@ const char* NameOf(OverMaximum over_maximum);
 
 // How a symbol's extents become buckets.
 enum class SymbolKind : uint8_t {
-  // Static until a call brings a second extent, then maybe dynamic. Extents that were only warmed
-  // do not count.
+  // Static until a call brings a second extent, then maybe dynamic. Extents that were only warmed,
+  // and not called, do not count.
   kAuto,
   kDynamic,       // Padded as its policy says. A claim must allow padding, or the spec is invalid.
-  kMaybeDynamic,  // By its policy if a claim allows padding; else every extent is its own bucket.
+  kMaybeDynamic,  // Padded as its policy says if a claim allows padding; otherwise every extent is
+                  // its own bucket.
   kStatic,        // Never padded: every extent is part of the key as it is.
 };
 const char* NameOf(SymbolKind kind);
 
 // A dynamic size, bound to every (input, axis) whose Dim names it. All these axes must have the
 // same size in a call. Axes that share no symbol are independent, even if their sizes are equal. A
-// symbol that is given, or bound to a scalar, needs no axis; an axis that names it must agree, too.
+// symbol that is given, or bound to a scalar, needs no axis; if an axis names it, its size must
+// agree.
 struct SymbolSpec {
-  std::string name;      // What axes and expressions call it.
+  std::string name;      // Its name in axes and expressions.
   PaddingPolicy policy;  // `exact` puts every extent into the key as it is; see also JointSpec.
   SymbolKind kind = SymbolKind::kAuto;             // How its extents become buckets.
   OverMaximum over_maximum = OverMaximum::kEager;  // What a call over the largest bucket does.
   int64_t min = 0;  // The least extent of a call or a bucket, checked as a guard.
   int64_t max = std::numeric_limits<int64_t>::max();  // The largest extent of either.
-  int64_t multiple_of = 1;  // Every extent and bucket is a multiple of it.
+  int64_t multiple_of = 1;  // Every extent and bucket is a multiple of this.
   bool exclude_01 = false;  // Extents 0 and 1 are never padded; each has its own key.
   bool given = false;       // Its extent comes with the call. See Call::extents.
   // The device may decide its extent. See Call::counts. A claim must allow padding, and the kind
@@ -113,29 +116,29 @@ struct SymbolSpec {
   // Index of the scalar whose value is its extent, or -1. The bucket replaces the scalar in the
   // key, so the callable sees 0 for the scalar, and the bucket as the symbol's extent.
   int scalar = -1;
-  // What the program claims about its padding; none: the claim of the whole program.
+  // The program's claim about its padding; none: the claim of the whole program.
   std::optional<PaddingClaim> claim{};
-  // Calls after which a call counts half as much in what SessionPolicies::Rebucket learns from;
+  // Number of calls after which a call counts half as much when SessionPolicies::Rebucket learns;
   // infinite: no call is forgotten; 0: calls are not counted.
   double observe_half_life = 0;
 };
 
 // Two symbols whose extents become buckets together, such as a batch and a length. A size that the
-// policy refuses, or has no bucket for, runs eagerly. It is an error if it is beyond the limit or
-// the rule and either symbol's `over_maximum` says so.
+// policy refuses, or has no bucket for, runs eagerly. It is an error if it exceeds the limit or the
+// rule, and `over_maximum` of either symbol says so.
 //
 //   const auto [batch, length] =
 //       spec.AddJoint("batch", "length", *JointPolicy::Parse("1x512,4x128", {4, 512}));
 //
-// Neither symbol has its own ladder: its `policy` is `exact`, up to its side of the limit. It is
-// dynamic or maybe dynamic, in only one joint policy, has a claim, is not counted, and sets neither
-// `exclude_01` nor `observe_half_life`. The policy never changes after registration.
+// Neither symbol has its own ladder: its `policy` is `exact`, up to its part of the limit. Each
+// symbol is dynamic or maybe dynamic, is in only one joint policy, has a claim, is not counted, and
+// sets neither `exclude_01` nor `observe_half_life`. The policy never changes after registration.
 struct JointSpec {
   int a = 0;  // Index into ProgramSpec::symbols of the extent that a bucket names first,
   int b = 1;  // and of the second.
   JointPolicy policy;
 
-  // The two extents, out of one extent per symbol.
+  // The two extents, from a list with one extent per symbol.
   JointSize SizeIn(std::span<const int64_t> extents) const {
     return {extents[static_cast<size_t>(a)], extents[static_cast<size_t>(b)]};
   }
@@ -144,7 +147,7 @@ struct JointSpec {
 // How the input of lengths says which rows belong to which sequence.
 enum class RaggedBy : uint8_t {
   kLengths,  // The number of rows of each sequence.
-  kOffsets,  // Where each begins, and where the last one ends.
+  kOffsets,  // Where each sequence begins, and where the last one ends.
 };
 const char* NameOf(RaggedBy by);
 
@@ -168,20 +171,20 @@ const char* NameOf(RaggedBy by);
 //
 // In a tensor with such a dim, the dim comes first; the tensor is row-major, and neither static nor
 // mutated. The launch that stages a call reads the lengths in device memory, so the host need not
-// know them. It scatters rows into the rectangle, and writes what CallContext::offsets shows: where
-// each sequence of the bucket begins and where the last one ends. Slots beyond the real sequences
-// are empty. The word of `total` in the parameter block is that end, even if the packed tensor has
-// more rows. The run's last kernel packs an output that is a rectangle; rows that no sequence has
-// become zeros.
+// know them. It scatters rows into the rectangle, and writes the offsets that CallContext::offsets
+// returns: where each sequence of the bucket begins, and where the last one ends. Slots beyond the
+// real sequences are empty. The word of `total` in the parameter block is that end, even if the
+// packed tensor has more rows. The run's last kernel packs an output that is a rectangle. Rows that
+// belong to no sequence become zeros.
 //
 // The device clamps what it reads: a length below 0 counts as 0, and rows beyond the packed tensor,
 // beyond 2^31 - 1 with lengths of 32 bits, or beyond `length` in a rectangle, are left out. `total`
 // needs a claim, because the device may find fewer rows than the packed tensor has. With a
-// rectangle `count` and `length` need one, too, because all but the longest sequence are padded. If
-// only packed outputs depend on `total`, give it one bucket.
+// rectangle, `count` and `length` also need a claim, because all but the longest sequence are
+// padded. If only packed outputs depend on `total`, give it one bucket.
 struct RaggedSpec {
   // Index of the symbol that is the number of sequences. An axis or the offsets give it. No symbol
-  // of a set is counted. Two sets may share a total if they share count and lengths, too.
+  // of a set is counted. Two sets may share a total only if they also share count and lengths.
   int count = -1;
   int total = -1;  // Index of the symbol that is the size of the packed axis.
   // Index of the symbol for the length of the longest sequence; -1: packed, no rectangle. Each call
@@ -211,33 +214,34 @@ const char* NameOf(Claim claim);
 // How an input reaches the kernels.
 enum class InputRole : uint8_t {
   kCopy,    // Comes with every call, and is staged: copied to a fixed address and padded. An output
-            // of the lane's path is read where it lies, if its layout is that of a staged input.
+            // of the lane's path is read in place, if its layout is that of a staged input.
   kStatic,  // Bound once (weights, KV cache); its address is part of the key. All dims fixed.
 };
 const char* NameOf(InputRole role);
 
 // A tensor that a program reads.
 struct InputSpec {
-  std::string name;               // What messages and traces call it.
+  std::string name;               // Its name in messages and traces.
   DType dtype = DType::kFloat32;  // The dtype of its elements.
   Dims dims{};                    // Its sizes, one per axis.
   // The strides that the program sees, in elements at the extents of the run; empty: row-major
-  // without gaps. A static tensor must have them when it is bound. A copied one gets them when it
-  // is staged, whatever strides the caller's has, so no two elements may share a byte.
+  // without gaps. A static tensor must have them when it is bound. A copied tensor gets them when
+  // it is staged, whatever strides the caller's tensor has, so no two elements may share a byte.
   Dims strides{};
   InputRole role = InputRole::kCopy;  // How it reaches the kernels.
-  // What it holds beyond its real extents. Staging writes it, even if a claim allows other
-  // contents. The padding of an output of the lane's path holds what its producer left there. So an
-  // output that has padding, or whose extent the device decides, is read in place only if it is not
-  // mutated and any bits may lie there: its fill is undefined, or every symbol of the axes that are
-  // padded in this call claims kAny, or kMasked by its program. Otherwise it is staged.
+  // Its contents beyond its real extents. Staging writes the fill, even if a claim allows other
+  // contents. If the input is an output of the lane's path, its padding holds what its producer
+  // left there. If it has padding, or the device decides its extent, it is read in place only if it
+  // is not mutated and its padding may hold any bits. That is so if its fill is undefined, or if
+  // every symbol of the axes that are padded in this call claims kAny, or kMasked by its program.
+  // Otherwise it is staged.
   Fill fill{};
   // The program writes to it. A static input is written in place. A staged input is copied back to
   // the caller's tensor after the run. No other tensor of the call, except its counts, may lie
   // between the first and the last byte of that tensor. No two elements may share a byte.
   bool mutated = false;
-  // Bytes, a power of two. A static input whose address is not a multiple of it is copied by every
-  // call.
+  // Bytes, a power of two. If the address of a static input is not a multiple of it, every call
+  // copies the input.
   int64_t alignment = 16;
 };
 
@@ -248,9 +252,9 @@ enum class OutputRole : uint8_t {
 };
 const char* NameOf(OutputRole role);
 
-// A size that the device decides: the program writes to output `output`, one i32 or i64, how many
-// of this output's elements along `axis` are valid. This output's dims are its capacity. A static
-// count is that of the last call that wrote it.
+// A size that the device decides: the program writes the number of valid elements of this output
+// along `axis` to the output `output`, one i32 or i64. The dims of this output are its capacity. A
+// static count is the one that the last call wrote.
 struct Count {
   int output = -1;  // Index of the output that holds the count; -1: none, all elements are valid.
   int axis = 0;     // The axis that is counted.
@@ -263,7 +267,7 @@ struct Count {
 
 // A tensor that a program writes.
 struct OutputSpec {
-  std::string name;               // What messages and traces call it.
+  std::string name;               // Its name in messages and traces.
   DType dtype = DType::kFloat32;  // The dtype of its elements.
   Dims dims{};                    // Its sizes, one per axis.
   // Its strides, in elements at the extents of the run; empty: row-major without gaps. No two
@@ -276,7 +280,7 @@ struct OutputSpec {
 // A host scalar. If it is device-resident, kernels read it from the parameter block. Otherwise it
 // is baked into the kernels' arguments and so is part of the key, unless a symbol is bound to it.
 struct ScalarSpec {
-  std::string name;              // What expressions, messages and traces call it.
+  std::string name;              // Its name in expressions, messages and traces.
   bool device_resident = false;  // Kernels read it from the parameter block.
 };
 
@@ -289,15 +293,15 @@ enum class GateMode : uint8_t {
 };
 const char* NameOf(GateMode mode);
 
-// A program. Lists are initialised, like dims and fill above, so that no compiler warns if a spec
+// A program. Lists have initialisers, like dims and fill above, so that no compiler warns if a spec
 // leaves them out.
 struct ProgramSpec {
-  std::string name;                   // What Session::Find, messages and traces call it.
+  std::string name;                   // Its name in Session::Find, messages and traces.
   Claim claim = Claim::kExact;        // The claim for symbols without their own.
   std::vector<SymbolSpec> symbols{};  // Its dynamic sizes. At most kSymbolsMax.
   std::vector<JointSpec> joint{};     // Pairs of symbols that are padded together.
   std::vector<RaggedSpec> ragged{};   // Packed sequences, for Dim::Ragged. At most kRaggedMax.
-  std::vector<InputSpec> inputs{};    // In the order in which the callable asks for them.
+  std::vector<InputSpec> inputs{};    // In the order in which the callable uses their indices.
   std::vector<OutputSpec> outputs{};  // Likewise.
   std::vector<ScalarSpec> scalars{};  // Host scalars. At most kScalarsMax.
   // Promises to launch only on the context's stream. Warm-up and eager runs then reuse the bytes of
@@ -307,22 +311,24 @@ struct ProgramSpec {
   // Promises that two threads may run the callable at once, which recording in the background
   // needs.
   bool thread_safe = false;
-  // Distinguishes programs of one name, e.g. by adapter or draft length. See Session::Find.
+  // Distinguishes programs with the same name, for example by adapter or draft length. See
+  // Session::Find.
   std::string variant{};
   // Conditions on symbols (real extents) and scalars under which the program is correct, in the
-  // language of base/expression.h. A call that fails one is refused. Buckets are not checked: the
-  // claims say that a program may run at them.
+  // language of base/expression.h. A call is refused if a guard fails. Buckets are not checked,
+  // because the claims say that a program may run at them.
   std::vector<std::string> guards{};
   // Sizes computed from symbols and scalars of the key, in the same language: "2*n", "n + m",
   // "ceildiv(n, 16)". Dim::Extent names them. An input's axis must have exactly the value at the
-  // real extents, and an output's axis has it. Both are padded to the value at the buckets. A call
-  // is refused if an expression is negative or has no value. It runs eagerly if the value at the
-  // buckets does not exist, is smaller, or makes a tensor larger than any device.
+  // real extents; an output's axis gets that value. Both are padded to the value at the buckets. A
+  // call is refused if an expression is negative or has no value. It runs eagerly if the value at
+  // the buckets does not exist, is smaller, or makes a tensor larger than any device.
   std::vector<std::string> extents{};
   // How far one call advances the offset of its generator, rounded up to a multiple of 4; 0: the
   // program has no random state. See RandomWord.
   int64_t random_numbers_per_call = 0;
-  Generator* generator = nullptr;      // Random source; null: the session's. Outlives it.
+  Generator* generator = nullptr;      // Random source; null: the session's. It must outlive the
+                                       // session.
   GateMode gate = GateMode::kSession;  // Whether its graphs are kept only if they are faster.
   // Whether replays compute at the sizes of their call. Only for programs of packages, without
   // counted or ragged sizes.
@@ -351,10 +357,11 @@ struct ProgramSpec {
   // The size that `expression` computes. Appends it to `extents` unless it is there.
   Dim AddExtent(std::string expression);
 
-  // Turns the fixed axes of copied inputs that `text` names ("x:0,kv*:1") into symbols of this
-  // policy and kind, one per entry, appended in order: an entry ties the axes it names. Outputs
-  // keep their dims. Rename a symbol before a guard or a bound names it. Errors: kInvalidArgument
-  // the text is malformed, or an entry names no axis or one that is a symbol already.
+  // Turns the fixed axes of copied inputs that `text` names ("x:0,kv*:1") into symbols with this
+  // policy and kind. Each entry appends one symbol, which all axes of the entry share. Outputs keep
+  // their dims. To rename a symbol, do so before a guard or a bound names it. Errors:
+  // kInvalidArgument the text is malformed, or an entry names no axis or one that is a symbol
+  // already.
   absl::Status AddDynamicAxes(const std::string& text,
                               const PaddingPolicy& policy,
                               SymbolKind kind = SymbolKind::kAuto);
@@ -389,7 +396,7 @@ bool MayPad(const ProgramSpec& spec, int symbol);
 // kRowIndependent becomes kAny or kFill by the input's dtype.
 PaddingContents ContentsOf(const ProgramSpec& spec, const InputSpec& input, int symbol);
 
-// How equal live outputs are if every symbol is padded that may be: tolerances add up.
+// How equal live outputs are if all symbols that may be padded are padded: tolerances add up.
 Equality EqualityOf(const ProgramSpec& spec);
 
 // The guards of a spec: those from the bounds of its symbols, then its own. Their values are the
@@ -407,7 +414,7 @@ int ExtentWord(const ProgramSpec& spec, int symbol);  // Requires: a symbol of `
 int ScalarWord(const ProgramSpec& spec, int scalar);  // Requires: device-resident (checked).
 int RandomWord(const ProgramSpec& spec);              // Requires: a random state (checked).
 
-// Why a program is being run.
+// The purpose of a run of a program.
 enum class Phase : uint8_t {
   kWarmUp,  // At the bucket, without a graph; allocations are noted.
   kRecord,  // At the bucket, under stream capture: nothing executes.
@@ -418,7 +425,7 @@ enum class Phase : uint8_t {
 // and wait for it.
 using EagerStep = absl::AnyInvocable<absl::Status(CuStream stream)>;
 
-// What a callable sees of one run. Valid only inside the callable.
+// One run, as a callable sees it. Valid only inside the callable.
 class CallContext {
  public:
   virtual ~CallContext() = default;
@@ -449,37 +456,39 @@ class CallContext {
   int64_t workspace_bytes() const { return workspace_bytes_; }
 
   // Returns memory for a temporary, aligned to kBufferAlignment, with undefined contents. A run
-  // must make the same requests in the same order in every phase at equal extents. What is not
-  // freed lives to the end of the run. The label of the warm-up's request names the bytes in
+  // must make the same requests in the same order in every phase at equal extents. Memory that is
+  // not freed lives to the end of the run. The label of the warm-up's request names the bytes in
   // traces, maps and drawings. Errors: kInvalidArgument bytes < 1; kResourceExhausted; kAborted the
   // request differs from that of the warm-up.
   virtual absl::StatusOr<DeviceAddress> Allocate(int64_t bytes, std::string_view label) = 0;
   absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) { return Allocate(bytes, {}); }
 
   // Ends the life of a temporary: later kernels on the stream may reuse its bytes. For a copied
-  // input, says that the run no longer reads it. If the call donates that input, and it is read in
-  // place, its bytes are reused, too; otherwise nothing happens, so a program may always free it.
+  // input, it declares that the run no longer reads the input. If the call donates that input, and
+  // it is read in place, its bytes are reused, too; otherwise nothing happens, so a program may
+  // always free it.
   // Errors: kInvalidArgument  `address` is neither a live temporary of this run nor a copied input
   //                           that is not freed yet;
   //         kAborted          as Allocate.
   virtual absl::Status Free(DeviceAddress address) = 0;
 
   // The memory of output `index`, with the spec's strides at the padded extents. If its rows are
-  // ragged in a rectangle, it is that rectangle. Each output must be asked for, or made an alias,
-  // exactly once. Errors: as Allocate.
+  // ragged in a rectangle, the tensor is that rectangle. Call this, or AliasOutput, exactly once
+  // for each output. Errors: as Allocate.
   virtual absl::StatusOr<Tensor> AllocateOutput(int index) = 0;
 
-  // Makes output `index` an alias of the bytes at `address`: an input, an output asked for before,
-  // or memory outside the session that lives as long as the session, such as a constant. An alias
-  // of a staged input is copied when the run ends, because the next call stages there again.
-  // Errors: kInvalidArgument  the bytes lie in the session's memory but in none of those; or the
-  //                           output is static, or packed from a rectangle.
+  // Makes output `index` an alias of the bytes at `address`: an input, an earlier output of this
+  // run, or memory outside the session that lives as long as the session, such as a constant. An
+  // alias of a staged input is copied when the run ends, because the next call stages there again.
+  // Errors: kInvalidArgument the bytes lie in the session's memory, but not in an input or an
+  //                           earlier output; or the output is static, or packed from a rectangle.
   virtual absl::Status AliasOutput(int index, DeviceAddress address) = 0;
 
   // Ends the graph recorded so far, and begins another one after `step`. The step is never
   // captured: an eager run executes it at once, a recording keeps it, and every replay executes it
-  // on the call's stream between the two graphs. Temporaries keep their bytes across it. What
-  // `step` captures by reference must outlive the session. Requires: every forked stream is joined.
+  // on the call's stream between the two graphs. Temporaries keep their bytes across it. Objects
+  // that `step` captures by reference must outlive the session. Requires: every forked stream is
+  // joined.
   virtual absl::Status Break(EagerStep step) = 0;
 
  protected:

@@ -28,7 +28,7 @@ enum class Reason : uint8_t {
   kOverLargestBucket,   // An extent, or a pair of extents that are padded jointly, is in no bucket.
   kUnpaddedExtent,      // An expression of extents has no value in the bucket, or a smaller one.
   kGraphLimit,          // The program has as many graphs as its limit allows.
-  kByteLimit,           // There is no room for the plan, or for what is staged at the bucket.
+  kByteLimit,           // There is no room for the plan, or for the staged inputs at the bucket.
   kCaptureInvalidated,  // Other code broke the recording; it is retried once.
   kNotCapturable,       // The program cannot be recorded, or its allocations differ from those of
                         // the warm-up.

@@ -9,9 +9,9 @@
 //   histogram ─► Relearn ─► record the new buckets' graphs ─► swap the policy ─► drop the old ones
 //                           (calls go on in the old buckets)   (all lanes at once)
 //
-// For each root graph of a bucket that goes or shrinks, the same graph is recorded in the new
-// bucket that its sizes then use, on the same lane. Other graphs (of children of a path, of another
-// binding) are recorded by traffic, as always.
+// For each root graph of a bucket that is removed or shrinks, the same graph is recorded in the new
+// bucket for its sizes, on the same lane. Other graphs (of children of a path, of another binding)
+// are recorded by traffic, as always.
 //
 // If ranks vote, no rank may swap alone: one rank learns by a dry run, and all ranks call SetPolicy
 // with its result at the same call. Rebucket refuses anything but a dry run there.
@@ -44,24 +44,26 @@ class Binding;
 class Program;
 
 // Options that suit a policy that is learned again. The limit is its maximum. The count is the
-// number of its buckets, or `count` if that is more, at most 256. Buckets are multiples of
-// `multiple_of`. The rest is what relearn.h recommends. Up to a limit of 512 the cap is 1.25 and
-// the gap 2, beyond it they are 1.5 and 1; a cap is left out if that many buckets cannot keep it.
+// number of its buckets, or `count` if that is more, but at most 256. Buckets are multiples of
+// `multiple_of`. Other options are those that relearn.h recommends. Up to a limit of 512 the cap is
+// 1.25 and the gap is 2; beyond it they are 1.5 and 1. There is no cap if that many buckets cannot
+// satisfy it.
 RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of = 1, int64_t count = 0);
 
 struct RebucketOptions {
-  // None: RelearnFor the current policy. If `cost_per_byte` is not 0, the count is at least the
-  // number of buckets that the symbol was registered with, so that buckets that were given up may
-  // come back.
+  // nullopt: the result of RelearnFor for the current policy. If `cost_per_byte` is not 0, the
+  // count is at least the number of buckets that the symbol was registered with, so that removed
+  // buckets may come back.
   std::optional<RelearnOptions> relearn;
-  // What holding a byte costs, per call and in the unit of relearn->learn.cost (elements if that is
-  // empty). A bucket then costs the bytes of its graphs on all lanes (NodeInfo::exec_bytes), in
-  // addition to the price that `relearn` gives it. The bytes of a bucket without a graph are
-  // interpolated between the nearest buckets below and above that have one; if only one side has
-  // one, its bytes are taken. Memory that buckets share, such as the pool, is in no price. Nothing
-  // is learned while no bucket has a graph.
+  // The cost of holding a byte, per call and in the unit of relearn->learn.cost (elements if that
+  // is empty). The cost of a bucket then includes the bytes of its graphs on all lanes
+  // (NodeInfo::exec_bytes), in addition to the price in `relearn`. The bytes of a bucket without a
+  // graph are interpolated between the nearest buckets below and above that have one; if only one
+  // side has one, its bytes are used. Memory that buckets share, such as the pool, is not counted.
+  // Nothing is learned while no bucket has a graph.
   double cost_per_byte = 0;    // 0: bytes are free. >= 0, finite.
-  int64_t period = 2000;       // Observed calls between two times at which learning is due. >= 0.
+  int64_t period = 2000;       // Observed calls from one time when learning is due to the next. >=
+                               // 0.
   int graphs_max = 16;         // Graphs recorded per swap, on all lanes together. >= 0.
   int graphs_per_minute = 64;  // Graphs recorded for this symbol in any minute. >= 0.
   std::function<int64_t()> now_ns;  // The clock for minutes; null: a steady clock.
@@ -83,9 +85,9 @@ enum class Rebucketed : uint8_t {
 struct RebucketReport {
   Rebucketed outcome = Rebucketed::kNotDue;
   int64_t calls = 0;   // Observed calls in all.
-  Relearned learned;   // Empty if not due. If kept, the ladder that stays; otherwise the wanted
-                       // one, which after a swap is that of the policy.
-  int64_t graphs = 0;  // Graphs recorded; in a dry run, graphs that would be.
+  Relearned learned;   // Empty if not due. If kept, the ladder that stays. Otherwise the new
+                       // ladder, which is that of the policy after a swap.
+  int64_t graphs = 0;  // Graphs recorded; in a dry run, graphs that would be recorded.
   // Bytes of the graphs of all old buckets, and of those of `learned.buckets`, counted as described
   // at cost_per_byte; 0 if that is 0.
   int64_t bytes_before = 0;
@@ -107,7 +109,7 @@ class SessionPolicies {
   // Errors: kInvalidArgument the program is another session's; there is no such symbol, or it is
   // never padded, or in a joint policy; the policy never pads, has another maximum than the
   // registered one, or has buckets that the symbol's bounds forbid; kFailedPrecondition the program
-  // was unregistered; otherwise the driver's, in which case the policy was replaced all the same.
+  // was unregistered; otherwise the driver's; the policy was then replaced nevertheless.
   absl::Status SetPolicy(const Program& program, int symbol, PaddingPolicy policy);
   // The current policy. Errors: kInvalidArgument, kFailedPrecondition as above. Allocates.
   absl::StatusOr<PaddingPolicy> GetPolicy(const Program& program, int symbol) const;
@@ -115,25 +117,26 @@ class SessionPolicies {
   // Learns the buckets of an observed symbol again and swaps them in if that saves enough, as
   // above. Graphs of the new buckets are recorded first, one at a time: in the background if
   // options and program allow it, otherwise with the lane's lock held. The old buckets serve calls
-  // until all new graphs exist, and then go as by SetPolicy. The graph limit drops no graph here.
-  // If a graph cannot be recorded, everything stays as it was, and the report says why. One thread
-  // at a time; a second one waits. If anything is recorded, it waits for the device and trims the
-  // eager window.
+  // until all new graphs exist, and are then removed as by SetPolicy. The graph limit drops no
+  // graph here. If a graph cannot be recorded, everything stays as it was, and the report says why.
+  // One thread at a time; a second one waits. If anything is recorded, it waits for the device and
+  // trims the eager window.
   //
-  // Errors: kInvalidArgument     as SetPolicy; a symbol that is not observed; options: a number
-  //                              below 0, a cost that is not finite, what Relearn refuses, a
-  //                              binding as Warm refuses it;
+  // Errors: kInvalidArgument as SetPolicy; a symbol that is not observed; options: a number below
+  //                              0, a cost that is not finite, or options or a binding that Relearn
+  //                              or Warm refuses;
   //         kFailedPrecondition  the program was unregistered, the session is suspended, or a lane
   //                              lent; the stance forbids recording, or the callable mutates static
-  //                              inputs and there is no scratch; ranks vote, and it is no dry run;
+  //                              inputs and there is no scratch; ranks vote, and this is not a dry
+  //                              run;
   //         otherwise the driver's.
   absl::StatusOr<RebucketReport> Rebucket(const Program& program,
                                           int symbol,
                                           const RebucketOptions& options);
 
   // Gets the observed sizes of a symbol, as DecayingHistogram::ToJson writes them, or replaces
-  // them; from then on the half-life is that of the new ones. A call that runs meanwhile is counted
-  // in either the old or the new ones. Errors: kInvalidArgument as SetPolicy; the symbol is not
+  // them. After that, the half-life is that of the new sizes. A call that runs meanwhile is counted
+  // in either the old or the new sizes. Errors: kInvalidArgument as SetPolicy; the symbol is not
   // observed; as DecayingHistogram::Read, or its limit is not the policy's maximum; kUnimplemented
   // another version.
   absl::StatusOr<std::string> GetObserved(const Program& program, int symbol) const;

@@ -157,8 +157,7 @@ class Session {
   // unless the program mutates it or its elements overlap.
   //
   // Errors: kInvalidArgument  wrong count, dtype, sizes or strides; an address is null, or lies in
-  // a
-  //                           window of this session, where graphs write; a misaligned tensor
+  //                           a window of this session, where graphs write; a misaligned tensor
   //                           cannot be copied;
   //         kFailedPrecondition  the program was unregistered.
   absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);

@@ -1,4 +1,4 @@
-// What a session did, what it holds and what it would do: figures for people and tools.
+// Figures for people and tools: what a session did, what it holds, and what it would do.
 //
 // Units: bytes, nanoseconds, elements where named so. Threads: plain values.
 
@@ -28,18 +28,18 @@ struct NodeInfo {
                               // it is dropped when nobody leases its outputs.
   int64_t number = 0;         // Place among its lane's recordings, from 1; 0: not recorded.
   int64_t plan_height = 0;    // Bytes.
-  int64_t live_bytes = 0;     // Most bytes live at once, those around it included; no plan can be
+  int64_t live_bytes = 0;     // Most bytes live at once, including those around it; no plan can be
                               // lower.
   int64_t around_bytes = 0;   // Bytes of the live outputs that it was planned around; 0 for a root.
-  int64_t donated_bytes = 0;  // Bytes of the inputs in place that its calls donate.
+  int64_t donated_bytes = 0;  // Bytes of inputs that are read in place and that its calls donate.
   const char* plan_method = "";
   bool serial = false;      // Only a package's program: each graph node waits for the one before
                             // it, because the bytes that they touch do not give the order that the
                             // plan needs.
   int64_t graphs = 0;       // CUDA graphs: 1, and one more for each break.
   int64_t graph_nodes = 0;  // Nodes of the CUDA graphs.
-  int64_t exec_bytes = 0;   // Device memory of the graphs; an estimate, see graph_memory.h. What a
-                            // family shares is counted in its first node of a list.
+  int64_t exec_bytes = 0;   // Device memory of the graphs; an estimate, see graph_memory.h. Memory
+                            // that a family shares is counted in its first node in a list.
   int64_t family = 0;       // Nodes of one family share an executable, which is set to the sizes of
                             // each call; numbered from 1 in each list. 0: it has its own
                             // executable.
@@ -47,7 +47,7 @@ struct NodeInfo {
   int64_t replays = 0;      // Launches of the graph.
 };
 
-// The variant that a bucket of a package's program launches of a kernel with several variants.
+// For a kernel with several variants, the variant that a bucket of a package's program launches.
 struct KernelVariant {
   std::string program;
   std::string program_variant;
@@ -68,8 +68,8 @@ struct Explanation {
   Reason reason = Reason::kNone;
   std::optional<NodeInfo> node;  // The node that would replay.
   // One line for people. For a call in a bucket it also says what claims forbid and limit: a symbol
-  // that is not padded because nothing is claimed of it; what the padding of a symbol with its own
-  // claim may hold; an output of the path that must be staged, and the claim that requires it.
+  // that is not padded because it has no claim; what the padding of a symbol with its own claim may
+  // hold; an output of the path that must be staged, and the claim that requires that.
   std::string text;
 };
 
@@ -80,7 +80,7 @@ struct SessionStats {
   std::array<int64_t, kRunKindCount> runs{};    // Calls, by how they ran.
   std::array<int64_t, kReasonCount> reasons{};  // Calls that did not replay, by reason.
   int64_t captures_retried = 0;  // Recordings that were broken from outside, and tried again.
-  int64_t recordings = 0;        // Graphs recorded, also ahead of calls.
+  int64_t recordings = 0;        // Graphs recorded, including those recorded before calls.
   int64_t recordings_empty = 0;  // Recordings without a graph node or a break.
   int64_t evictions = 0;         // Graphs dropped to make room.
   int64_t remaps = 0;            // Replays that had to map their memory again.

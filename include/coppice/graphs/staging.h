@@ -1,9 +1,9 @@
 // Staging: copies and pads every copied input of a call and writes the parameter block, in one
 // launch (several for programs with very many inputs).
 //
-// A graph reads its inputs at fixed addresses. The staging kernel fills them in stream order. What
-// it needs is in its by-value arguments, so the host never writes memory that a queued replay may
-// still read.
+// A graph reads its inputs at fixed addresses. The staging kernel fills them in stream order. All
+// that it needs is in its by-value arguments, so the host never writes memory that a queued replay
+// may still read.
 //
 //   call's tensors (any strides) --+                 +-- staged inputs (padded)
 //   real extents, device scalars --+-- one launch -->+-- parameter block
@@ -36,13 +36,12 @@ namespace coppice {
 // Bit pattern of one element for `fill` in `dtype`. A value rounds to the nearest value of the
 // dtype, ties to even. Out of range, a float becomes infinity (NaN in f8e4m3, which has no
 // infinity), and an integer becomes its nearest value; a NaN becomes the integer 0. A complex
-// number gets the value as its real part; a bool is 1 for every value but 0. kRepeatLast and
-// kUndefined give 0.
+// number gets the value as its real part; a bool is 1 for every value except 0. The result is 0 for
+// kRepeatLast and kUndefined.
 uint64_t FillPattern(const Fill& fill, DType dtype);
 
 // The arguments of one staging: words of a parameter block, and copies of tensors. They are stored
-// in the layout of the kernel's arguments, so a call that has staged before only changes the
-// sources and launches.
+// in the layout of the kernel's arguments, so a later call only changes the sources and launches.
 class StagingArguments {
  public:
   // Arguments for copies of up to `rank` axes. Requires: rank <= kRankMax (checked).
@@ -57,22 +56,22 @@ class StagingArguments {
   int copy_count() const { return copy_count_; }
 
   // Appends a copy of `source` to `target`, padded to the sizes of `target` as `fill` says. Both
-  // may have any strides, if no two elements of the target share a byte. Requires: both have the
-  // same dtype and the same rank, which is at most rank(), and no size of the source is larger
+  // may have any strides, but no two elements of the target may share a byte. Requires: both have
+  // the same dtype and the same rank, which is at most rank(), and no size of the source is larger
   // (checked). Allocates.
   void Add(const Tensor& source, const Tensor& target, const Fill& fill);
 
-  // Describes set `index` of ragged sequences: `offsets` is where their offsets go, and has one
-  // element more than there are slots for sequences; the lengths have the same dtype. Word
+  // Describes set `index` of ragged sequences. Their offsets are written to `offsets`, which has
+  // one element more than there are slots for sequences. The lengths have the same dtype. Word
   // `total_word` becomes the rows of all sequences. Requires: index < kStagingRaggedMax, one axis
   // (checked).
   void SetSequences(int index, const Tensor& offsets, RaggedBy by, int total_word);
-  // Sets the number of sequences and the tensor of one axis that has their lengths, or their
-  // offsets (one more); at address 0 all sequences are empty. `rows` is the number of rows of the
-  // packed tensors; at most 2^50 are used, or 2^31 - 1 with lengths of 32 bits.
+  // Sets the number of sequences, and the tensor of one axis that has their lengths or their
+  // offsets (one element more). If its address is 0, all sequences are empty. `rows` is the number
+  // of rows of the packed tensors; at most 2^50 are used, or 2^31 - 1 with lengths of 32 bits.
   void SetLengths(int index, const Tensor& lengths, int64_t count, int64_t rows);
   // Appends a copy to `target`, without a source yet. The first axis of `target` has the packed
-  // rows of set `ragged`; with a rectangle the first two axes have the slots for sequences and the
+  // rows of set `ragged`. With a rectangle, the first two axes are the slots for sequences and the
   // rows of each. Requires: such axes, and a fill other than kRepeatLast in a rectangle (checked).
   // Allocates.
   void AddRows(const Tensor& target, const Fill& fill, int ragged, bool rectangle);
@@ -81,7 +80,7 @@ class StagingArguments {
   // SetSource.
   int64_t SetPackedSource(int index, const Tensor& packed, int64_t count, int64_t length);
 
-  // Sets the source of copy `index`; the rank must be that of the source that it was added with.
+  // Sets the source of copy `index`. It must have the rank of the source that was passed to Add.
   // Returns its elements. Allocates nothing.
   int64_t SetSource(int index, const Tensor& source) {
     StagedCopy& copy = CopyAt(index);
@@ -94,31 +93,32 @@ class StagingArguments {
     }
     return elements;
   }
-  // ClearTiles, then SetTarget for each copy in order, give the copies other targets with the same
-  // dtypes and ranks. Allocate nothing.
+  // To give the copies other targets with the same dtypes and ranks, call ClearTiles, then
+  // SetTarget for each copy in order. Neither allocates.
   void ClearTiles() { blocks_ = 0; }
   void SetTarget(int index, const Tensor& target);
-  // Takes the source from copy `index`: all of it becomes padding. Sequences keep their lengths.
+  // Removes the source of copy `index`: all of its target becomes padding. Sequences keep their
+  // lengths.
   void DropSource(int index);
-  // Makes the padding of copy `index` elements of these bits.
+  // Fills the padding of copy `index` with elements of these bits.
   void SetFill(int index, uint64_t pattern);
-  // Makes the padding noise: PoisonElement, whose index is the distance in elements from the start
-  // of the target. Requires: MayPoison(contents, dtype), and `dtype` is that of the copy (checked
-  // by size).
+  // Fills the padding of copy `index` with noise: PoisonElement(i), where i is the distance in
+  // elements from the start of the target. Requires: MayPoison(contents, dtype), and `dtype` is
+  // that of the copy (checked by size).
   void SetNoise(int index, DType dtype, PaddingContents contents, uint64_t seed);
 
   // Replaces word `index` by the value in `count` when the launch runs, clamped to [0, word]; if
-  // the address of `count` is 0, the word itself is used again. Requires: index < kStagingCountsMax
-  // (checked); `count` is one i32 or i64.
+  // the address of `count` is 0, the word is no longer replaced. Requires: index <
+  // kStagingCountsMax (checked); `count` is one i32 or i64.
   void SetCount(int index, const Tensor& count);
-  // Until SetSource, the source of copy `copy` is as long as the final value of word `symbol` along
-  // each axis of `dims` that names this symbol.
+  // Until SetSource is called, the source of copy `copy` has the final value of word `symbol` as
+  // its size along each axis of `dims` that names this symbol.
   void CountSizes(int copy, const Dims& dims, int symbol);
 
   // Removes all copies, words and counts. Keeps the memory.
   void Clear();
 
-  // The words of which a launch passes a prefix; there are at least as many as its kernel has
+  // The words. A launch passes a prefix of them. There are at least as many as its kernel has
   // parameters.
   const int64_t* words() const { return words_.data(); }
   int64_t bytes() const { return bytes_; }    // Bytes of the header and the copies.
@@ -156,9 +156,10 @@ class StagingKernels {
   absl::Status Launch(CuStream stream, const StagingArguments& arguments) const;
 
   // Packs a rectangle, [sequences, length, ...], into `packed`, [rows, ...], by the offsets that
-  // staging wrote to `offsets`; at most as many rows of each sequence as the word at `limit` says.
-  // Makes no driver call if there is nothing to pack. Requires: row-major tensors with the same
-  // dtype and row shape, offsets of one axis (checked). Cost: one driver call; allocates nothing.
+  // staging wrote to `offsets`; it copies at most as many rows of each sequence as the word at
+  // `limit` says. Makes no driver call if there is nothing to pack. Requires: row-major tensors
+  // with the same dtype and row shape, offsets of one axis (checked). Cost: one driver call;
+  // allocates nothing.
   absl::Status Pack(CuStream stream,
                     const Tensor& rectangle,
                     const Tensor& offsets,

@@ -63,9 +63,9 @@ class Driver {
   // Loads libcuda from `library` and resolves every entry at its own version.
   //
   // Errors: kUnavailable    the library is absent or is the Toolkit's stub, or it reports no
-  // device;
+  //                         device;
   //         kUnimplemented  required entries are missing; the message lists them and the driver's
-  //         version.
+  //                         version.
   // The library stays loaded for the life of the process.
   static absl::StatusOr<Driver> LoadCuda(const char* library = "libcuda.so.1");
 

@@ -90,11 +90,11 @@ const char* const kSessionDoc =
     "    Host memory that the ring of each lane has; 0: nothing is recorded. 0 to\n"
     "    1,099,511,627,776.\n"
     "recorder_calls_max=65536\n"
-    "    Calls that each ring has at most.\n"
+    "    Most calls in a ring.\n"
     "recorder_outputs=False\n"
     "    Whether outputs are copied to the ring, too, so that a replay can compare them.\n"
     "recorder_static_bytes_max=0\n"
-    "    Static inputs up to this size are copied to the ring with each call; 0: none is.";
+    "    Static inputs up to this size are copied to the ring with each call; 0: none are.";
 
 coppice_session_options SessionOptionsOf(Fields& given) {
   coppice_session_options options{};
