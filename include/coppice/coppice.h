@@ -372,8 +372,8 @@ enum {
 /* Whether kernels of packages that have several variants are timed before a bucket is recorded, so
  * that each bucket launches the fastest variant of each. */
 enum {
-  COPPICE_VARIANTS_ON_DEVICE = 0, /* On a device; not on the emulator, where time means nothing. */
-  COPPICE_VARIANTS_ALWAYS = 1,    /* On a device and on the emulator. */
+  COPPICE_VARIANTS_ON_DEVICE = 0, /* On a GPU, but not on the emulator, where time means nothing. */
+  COPPICE_VARIANTS_ALWAYS = 1,    /* On a GPU and on the emulator. */
   COPPICE_VARIANTS_NEVER = 2,     /* The first variants are launched. */
 };
 
@@ -395,11 +395,11 @@ typedef struct coppice_session_options {
   uint32_t struct_size;
   int32_t stance;      /* What calls may do about graphs: COPPICE_STANCE_... */
   int32_t lanes;       /* Calls on different lanes may run at the same time. 1 to 1,024; 0: 1. */
-  int32_t warmup_runs; /* Calls of a bucket that run before it is recorded. 0: 1. */
+  int32_t warmup_runs; /* Warm-up calls of a bucket before it is recorded. 0: 1. */
   /* Records programs that are `thread_safe` on a thread of the session; calls run eagerly
    * meanwhile. */
   int32_t record_in_background;
-  /* Times live calls with and without their graph, and gives up graphs that are not faster. */
+  /* Times live calls with and without their graph, and stops using graphs that are not faster. */
   int32_t gate;
   int32_t graphs_per_program_max; /* Graphs of a program on a lane. 0: 1,024, -1: none. */
   /* How often a bucket may be recorded again because a static input moved; one more counts as a
@@ -416,15 +416,15 @@ typedef struct coppice_session_options {
   int64_t window_bytes;    /* Virtual size of a lane's windows; 0: device memory. */
   int64_t workspace_bytes; /* For libraries, per lane; 0: none. */
   int64_t copy_out_bytes;  /* For outputs that are copied out, per lane; 0: none. */
-  /* What the session may hold at once: its windows, its graphs (an estimate) and what the
-   * application reports; 0: no budget. */
+  /* Bytes that the session may hold at once: its windows, its graphs (an estimate) and the bytes
+   * that the application reports; 0: no budget. */
   int64_t budget_bytes;
-  /* Refuses buckets whose kernels' parameters depend on what is not in the key. */
+  /* Refuses buckets whose kernels' parameters depend on values that are not in the key. */
   int32_t audit_keys;
   /* Asks the driver at every call whether tensors lie in live memory of the device. */
   int32_t check_addresses;
   /* Fills all that a graph writes with 0xCB bytes before each call, so that a read through an old
-   * pointer shows. */
+   * pointer is noticed. */
   int32_t fill_expired;
   /* If the ring is full, a call waits until its events are written, instead of dropping its own
    * event and counting it. */
@@ -438,7 +438,7 @@ typedef struct coppice_session_options {
   void (*log)(void* user, const char* line);
   /* Called before each call runs, with this rank's vote, to agree with the other ranks. */
   coppice_status (*vote)(void* user, coppice_vote* vote);
-  /* Called before a call that ranks agreed to record, also on ranks that have the graph. */
+  /* Called before a call that ranks agreed to record, even on ranks that have the graph. */
   coppice_status (*barrier)(void* user);
   void* user; /* Of the functions. */
   /* Whether kernels of packages that have several variants are timed: COPPICE_VARIANTS_... */
@@ -653,7 +653,7 @@ enum {
   COPPICE_SYMBOL_MAYBE_DYNAMIC = 2,
   COPPICE_SYMBOL_STATIC = 3, /* Never padded: every extent is part of the key as it is. */
 };
-/* What an element of the padding is. */
+/* The value of an element of the padding. */
 enum {
   COPPICE_FILL_ZERO = 0,        /* 0 in the input's dtype. */
   COPPICE_FILL_VALUE = 1,       /* A number, converted to the input's dtype. */
@@ -858,15 +858,15 @@ COPPICE_API coppice_status coppice_unbind(coppice_session* session, coppice_bind
 /* ---- Calls --------------------------------------------------------------------------------------
  */
 
-/* What is written instead of each fill, where the claim allows it. */
+/* What is written instead of each fill, if the claim allows it. */
 enum {
   COPPICE_POISON_OFF = 0, /* The fill stays. */
-  /* A quiet NaN for floats and both parts of complex numbers; if they must be finite, their least
-   * value. */
+  /* A quiet NaN in floats and in both parts of complex numbers; the least number if they must be
+   * finite. */
   COPPICE_POISON_NAN = 1,
   /* 0x5A in every byte: a large finite float, a large positive integer. */
   COPPICE_POISON_PATTERN = 2,
-  COPPICE_POISON_NOISE = 3, /* Other bits in each element, and in each call of a session. */
+  COPPICE_POISON_NOISE = 3, /* Different bits in each element, and in each call of a session. */
 };
 /* Where a call's outputs go. */
 enum {

@@ -1,6 +1,6 @@
 // The arena: one reserved virtual range, cut into windows, each backed from its start.
 //
-// Virtual addresses cost nothing, so every window is as large as it could ever need to be; physical
+// Virtual addresses cost nothing, so every window is as large as it may ever have to be; physical
 // memory is mapped only up to the highest offset in use. Addresses never move, so recorded graphs
 // stay valid when a window grows.
 //
@@ -46,7 +46,7 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
 
   // Maps physical memory so that at least `bytes` from the start of `window` are usable. If they
-  // already are, it makes no driver call. On failure the window is as before.
+  // already are, it makes no driver call. On failure the window is unchanged.
   //
   // Errors: kOutOfRange          bytes exceed window_bytes();
   //         kResourceExhausted   the device has no memory left.
@@ -61,12 +61,13 @@ class Arena {
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
   int64_t TrimmableBytes(int window, int64_t bytes) const;  // What Trim would unmap.
 
-  // Releases the handles that Trim kept. Errors: the driver's; what was released stays released.
+  // Releases the handles that Trim kept. Errors: the driver's; handles that were already released
+  // stay released.
   absl::Status ReleaseSpares();
   int64_t spare_bytes() const { return spare_bytes_; }  // Of handles that Trim kept.
 
-  // MissingBytes: by how many bytes Grow to `bytes` would lengthen the window. CreatedBytes: how
-  // many of these it would have to create because no spare handle fits.
+  // MissingBytes: the bytes by which Grow to `bytes` would lengthen the window. CreatedBytes: those
+  // of them that it would have to create, because no spare handle fits.
   int64_t MissingBytes(int window, int64_t bytes) const;
   int64_t CreatedBytes(int window, int64_t bytes) const;
 
@@ -109,7 +110,7 @@ class Arena {
   std::vector<Window> windows_;
   std::vector<Handle> spares_;  // Sorted by bytes.
   int64_t spare_bytes_ = 0;
-  size_t handle_count_ = 0;  // Spare ones included.
+  size_t handle_count_ = 0;  // Including spare ones.
 };
 
 }  // namespace coppice

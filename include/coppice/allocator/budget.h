@@ -1,17 +1,17 @@
 // The budget: how many bytes each account has, and how many all accounts may have together.
 //
-// It knows no device and no client: accounts are numbers, and the owner of the budget gives them a
-// meaning. Bytes are admitted first and booked afterwards. Bytes that would exceed the limit are
-// refused, which is not an error; the caller makes room. A caller that does not know yet where
-// bytes will go *holds* as many as it may need, so that no other caller gets them, and settles the
-// hold once it knows.
+// It knows nothing about devices and clients: accounts are numbers, and the owner of the budget
+// gives them a meaning. Bytes are admitted first, and booked afterwards. Bytes that would exceed
+// the limit are refused. That is not an error; the caller makes room. A caller that does not know
+// yet which account its bytes will belong to *holds* as many as it may need, so that no other
+// caller gets them. It settles the hold when it knows.
 //
 //   limit   |-------------------------------------------|
 //           | account 0 | account 1 | held |    room    |
 //             booked: total()
 //
-// Units: bytes. Threads: every method from any thread; one lock guards the numbers and is held for
-// a few additions and the call of `on_change`.
+// Units: bytes. Threads: every method from any thread; one lock guards the numbers. It is held for
+// a few additions and during `on_change`.
 
 #pragma once
 
@@ -66,15 +66,15 @@ class Budget {
   // overflows an int64 is refused, too, with or without a limit. Requires: an account, bytes >= 0
   // (checked).
   Admission Charge(int account, int64_t bytes);
-  // Takes bytes off an account. Requires: it has them (checked).
+  // Removes bytes from an account. Requires: it has them (checked).
   void Discharge(int account, int64_t bytes);
 
-  // Charge without an account: if admitted, no other caller gets these bytes until Settle. No
-  // account or total has them. Requires: bytes >= 0 (checked).
+  // Like Charge, but without an account: if admitted, no other caller gets these bytes until
+  // Settle. No account and no total includes them. Requires: bytes >= 0 (checked).
   Admission Hold(int64_t bytes);
-  // Gives up `held` bytes that were held and makes these changes, one after another. Requires: the
-  // bytes were held, no sum of the first changes is more than `held`, and no account falls below 0
-  // (all checked). So to move bytes, first take them from one account.
+  // Ends a hold of `held` bytes, and makes these changes one after another. Requires: the bytes
+  // were held; after each change, the sum of the changes so far is at most `held`, and no account
+  // is below 0 (all checked). So to move bytes, first take them from one account.
   void Settle(int64_t held, std::span<const Change> changes);
 
   int64_t bytes(int account) const;

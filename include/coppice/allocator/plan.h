@@ -11,9 +11,9 @@
 //            │   a    │   c   │
 //         0  └────────┴───────┘ time
 //
-// The result of an in-place operation begins where its operand does. Chains and trees of such
-// buffers are a group. The members of a group have the same offset and may be live at the same
-// steps; at a step the group needs as much as its largest live member.
+// The result of an in-place operation begins at the address of its operand. Chains and trees of
+// such buffers are a group. The members of a group have the same offset and may be live at the same
+// steps; at each step, the group needs as many bytes as its largest live member.
 //
 // The validator in this file checks every plan before a graph uses it. It shares no code with the
 // planner.
@@ -48,7 +48,8 @@ struct Buffer {
   int64_t bytes = 0;                          // >= 1.
   int64_t alignment = kBufferAlignment;       // Power of two.
   std::optional<int64_t> fixed_offset;        // Where it must lie; multiple of the alignment, >= 0.
-  std::optional<size_t> in_place_with;  // Must begin where that buffer begins; may share steps.
+  std::optional<size_t> in_place_with;  // Must begin at the offset of that buffer; may share steps
+                                        // with it.
   bool low = false;  // Placed at the bottom if possible, because its bytes stay in use.
 };
 
@@ -57,15 +58,16 @@ struct Plan {
   int64_t height = 0;            // Max of offset + bytes; 0 without buffers.
 };
 
-// The order of steps that do not simply run one after another: step `from` runs before step `to`.
+// The order of steps that do not simply run one after another. An edge says that step `from` runs
+// before step `to`.
 struct StepOrder {
   int64_t step_count = 0;
   std::vector<std::pair<int64_t, int64_t>> edges;  // (from, to), both in [0, step_count).
 };
 
 // Checks that `buffers` are well formed: fields are in their ranges, no sum overflows, and no group
-// is fixed at two offsets, or at one that is misaligned for a member. Errors: kInvalidArgument
-// naming the first offender by index.
+// is fixed at two offsets, or at an offset that is misaligned for a member. Errors:
+// kInvalidArgument naming the first offender by index.
 absl::Status ValidateBuffers(std::span<const Buffer> buffers);
 
 // The most bytes live at any one step: no plan is lower. Sizes are not rounded up; a group counts
@@ -73,12 +75,12 @@ absl::Status ValidateBuffers(std::span<const Buffer> buffers);
 int64_t MaxLiveBytes(std::span<const Buffer> buffers);
 
 // Checks a plan against the definition, without the planner's help: it has an offset per buffer;
-// offsets are non-negative, aligned and as fixed; the members of a group have one offset; the
-// height is exact; two buffers of different groups share a byte only if no step needs both.
+// offsets are not negative, are aligned, and equal the fixed ones; the members of a group have one
+// offset; the height is exact; two buffers of different groups share a byte only if no step needs
+// both.
 //
-// With `order`, steps run in any order that respects its edges, and two such buffers may share a
-// byte only if every step of one comes before every step of the other along the edges (or the other
-// way round).
+// With `order`, steps run in any order that respects its edges. Two buffers of different groups may
+// then share a byte only if the edges put every step of one before every step of the other.
 //
 // Errors: kInvalidArgument  the plan is wrong, `buffers` are malformed, or `order` has a cycle or a
 //                           step out of range; the message names the buffers.
@@ -93,7 +95,7 @@ absl::Status ValidatePlan(std::span<const Buffer> buffers,
 // valid for the original ones under `order`. If the steps form a chain, nothing changes.
 //
 // Steps must be numbered in a topological order. Lifetimes become single intervals, from the first
-// use to the join. On an error the buffers are as before.
+// use to the join. On an error the buffers are unchanged.
 // Errors: kInvalidArgument as ValidatePlan; also an edge from a later step to an earlier one.
 // Cost: O(steps * edges / 64 + n * steps).
 absl::Status ExtendToJoins(const StepOrder& order, std::vector<Buffer>& buffers);

@@ -1,9 +1,9 @@
-// The planner: from lifetimes to offsets of small height.
+// The planner: it computes offsets of small height from lifetimes.
 //
 // Dynamic storage allocation is NP-hard, but the buffers of real programs are easy: for nearly
 // every program, one of a few orderings, placed one buffer after another, reaches the bound. The
-// planner tries these orderings in turn and stops at the first plan that is good enough; of equal
-// plans the earliest wins.
+// planner tries these orderings in turn and stops at the first plan that is good enough; among
+// equal plans it takes the first.
 //
 //   size          largest first                           (TFLite arXiv 2001.03288, greedy by size)
 //   contention    most live bytes around it first, then area, then lifetime
@@ -15,16 +15,16 @@
 // Each buffer goes to the lowest offset that no placed buffer with an overlapping lifetime uses;
 // with `breadth`, to the tightest hole. If every ordering misses the target, the planner searches
 // for the lowest plan of up to 3,000 buffers (allocator/planner/plan_search.h: canonical plans,
-// depth first). With more buffers it climbs instead: buffers that reach above the target move
-// forward in the best ordering, which is placed again.
+// depth first). With more buffers it climbs instead: it moves buffers that reach above the target
+// forward in the best ordering, and places that ordering again.
 //
 // A plan is good enough if it is no higher than one of these: the bound, with sizes rounded up to
 // the alignment that all buffers share; the end of the highest fixed buffer;
 // PlannerOptions::height_target.
 //
-// Fixed buffers stay where they are. In each ordering, low buffers are placed next, so that they
-// lie at the bottom unless fixed buffers are there. The outputs that outlive their program then lie
-// together, and leave one hole.
+// Fixed buffers keep their offsets. In each ordering, low buffers are placed first after them, so
+// they lie at the bottom unless fixed buffers are there. So the outputs that outlive their program
+// lie together, and leave one hole.
 //
 // Units: bytes and steps. Threads: any; no device. Deterministic: equal inputs give equal plans,
 // unless the time limit is reached.
@@ -46,8 +46,8 @@ struct PlannerOptions {
   // that high.
   int64_t height_target = 0;
 
-  // Limit of placements that the search or climb may try if the orderings miss the target. 0:
-  // orderings only.
+  // Most placements that the search or climb may try if the orderings miss the target. 0: orderings
+  // only.
   int64_t search_tries_max = 4096;
 
   // Host time, after which the best plan so far is returned; the first ordering is always tried.
@@ -60,8 +60,8 @@ struct PlannerOptions {
 struct PlannerResult {
   Plan plan;
   int64_t bound = 0;        // MaxLiveBytes(buffers).
-  const char* method = "";  // What gave the plan: "size", ..., "search", "climb"; "empty" without
-                            // buffers.
+  const char* method = "";  // The method that found the plan: "size", ..., "search", "climb";
+                            // "empty" without buffers.
 
   // How far the plan is above the bound: height / bound, 1 without buffers.
   double gap() const {

@@ -1,7 +1,7 @@
 // The pool: physical memory under the windows of one arena, charged to a budget.
 //
-// Windows are numbered, lie one after the other and have the same size; their users decide what
-// they are for. A user grows a window before it uses it. Physical memory that nobody uses can be
+// Windows are numbered, lie one after another and have the same size. Their users decide their
+// purpose. A user grows a window before it uses it. Physical memory that nobody uses can be
 // trimmed, and mapped again later at the same addresses, with undefined contents.
 //
 //   window     |---- 0 ----|---- 1 ----|---- 2 ----|
@@ -9,7 +9,7 @@
 //   charged to  accounts[0] accounts[1] accounts[2]        spare_account
 //
 // Trimmed memory is kept as spare handles, which the next growth takes. Spare handles are charged,
-// too, and are released before anything is refused.
+// too. They are released before any request is refused.
 //
 // Units: bytes. Threads: every method from any thread; one lock guards the windows and is held
 // while memory is mapped. Nothing here waits for the device.
@@ -67,9 +67,10 @@ class Pool {
   ~Pool() = default;
 
   // Makes [0, bytes) of a window usable. If it already is, makes no driver call. Refused if the
-  // budget lacks room for what must be created, even after spare handles are released. After a
-  // refusal or an error, what is mapped and charged is as before. Requires: a window (checked); not
-  // during a capture of the calling thread. Errors: as Arena::Grow; the driver's for spare handles.
+  // budget lacks room for the handles that must be created, even after spare handles are released.
+  // After a refusal or an error, mappings and charges are as before. Requires: a window (checked);
+  // not during a capture of the calling thread. Errors: as Arena::Grow; the driver's for spare
+  // handles.
   absl::StatusOr<Admission> Grow(int window, int64_t bytes);
 
   // Takes physical memory from a window above its first `bytes` bytes, in whole handles, which
@@ -78,12 +79,13 @@ class Pool {
   absl::StatusOr<int64_t> Trim(int window, int64_t bytes);
   int64_t TrimmableBytes(int window, int64_t bytes) const;  // What Trim would take.
 
-  // Gives spare handles back to the device. Errors: the driver's; what was released stays so.
+  // Gives spare handles back to the device. Errors: the driver's; handles that were already
+  // released stay released.
   absl::Status ReleaseSpares();
 
   // Budget::Charge for bytes that the pool does not map. Spare handles are released before it is
-  // refused. Budget::Discharge takes the bytes off. Requires: an account of the budget that is
-  // neither that of a window nor that of spare handles (checked). Errors: as ReleaseSpares.
+  // refused. Budget::Discharge removes the bytes. Requires: an account of the budget that belongs
+  // neither to a window nor to spare handles (checked). Errors: as ReleaseSpares.
   absl::StatusOr<Admission> Charge(int account, int64_t bytes);
 
   // Releases all physical memory except that of `kept` windows. Requires: no work in flight uses
@@ -99,7 +101,7 @@ class Pool {
 
   int windows() const { return static_cast<int>(options_.accounts.size()); }
   int64_t window_bytes() const { return window_bytes_; }
-  int64_t granularity() const { return arena_->granularity(); }  // Of what is mapped.
+  int64_t granularity() const { return arena_->granularity(); }  // Of mapped memory.
   DeviceAddress base(int window) const { return arena_->base(window); }
   int64_t mapped_bytes(int window) const;  // Usable bytes from the window's start.
   Budget& budget() const { return budget_; }
@@ -124,7 +126,7 @@ class Pool {
   const std::unique_ptr<Arena> arena_;  // Its addresses never change; the lock guards the rest.
   const int64_t window_bytes_;
   mutable std::mutex mutex_;       // Guards the arena's mappings; taken before the budget's.
-  std::vector<int64_t> released_;  // Per window, while suspended: what Resume maps.
+  std::vector<int64_t> released_;  // Per window, while suspended: the bytes that Resume maps.
 };
 
 }  // namespace coppice

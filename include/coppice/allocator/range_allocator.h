@@ -1,8 +1,8 @@
 // Offsets in [0, capacity): allocate, free, coalesce. Touches no memory.
 //
-// The online allocator for warm-up and eager runs, where lifetimes are not known in advance. It
-// takes the best fit, and of equal fits the lowest offset. Freed ranges are reused before the top
-// grows, so the peak stays near the live bytes.
+// This online allocator is for warm-up and eager runs, whose lifetimes are not known in advance. It
+// takes the best fit, and the lowest offset among equal fits. Freed ranges are reused before the
+// top grows, so the peak stays near the live bytes.
 //
 // Units: bytes. Threads: one at a time; no device.
 
@@ -23,13 +23,13 @@ class RangeAllocator {
   // Requires: capacity >= 0; alignment a power of two (checked). Every size is rounded up to it.
   RangeAllocator(int64_t capacity, int64_t alignment);
 
-  // The lowest of the tightest free ranges that hold `bytes`, or nullopt if none does, which is not
-  // an error. Requires: bytes >= 1 (checked). Cost: O(log ranges); allocates, and changes nothing
-  // if that throws.
+  // Allocates from the tightest free range that holds `bytes`, the lowest if several are equal.
+  // nullopt if no range does; that is not an error. Requires: bytes >= 1 (checked). Cost: O(log
+  // ranges); allocates, and changes nothing if that throws.
   std::optional<int64_t> Allocate(int64_t bytes);
 
-  // Gives a range back and joins it with its free neighbours. Requires: `offset` came from Allocate
-  // and is not free (checked). Returns the rounded size. Cost: O(log ranges); allocates nothing.
+  // Frees a range and joins it with its free neighbours. Requires: `offset` came from Allocate and
+  // is not free (checked). Returns the rounded size. Cost: O(log ranges); allocates nothing.
   int64_t Free(int64_t offset);
 
   int64_t capacity() const { return capacity_; }
@@ -51,7 +51,7 @@ class RangeAllocator {
   using Key = std::tuple<bool, int64_t, int64_t>;  // (live, bytes, offset): free ones first.
 
   static Key KeyOf(Ranges::const_iterator range);
-  // These change ranges in place, so that nothing but Split allocates.
+  // These change ranges in place, so that only Split allocates.
   void Set(Ranges::iterator range, const Range& value);
   void Split(Ranges::iterator range, int64_t bytes);
   void Absorb(Ranges::iterator lower, Ranges::iterator upper);

@@ -1,9 +1,9 @@
 // Joint plans for chains and trees of programs whose buffers and lifetimes are all known.
 //
-// A node runs after its parent, and reads outputs of its ancestors where they lie. Siblings are
-// alternatives: only one of them runs, and it never sees what another wrote. The nodes are put one
-// after the other, depth first, into one problem of the planner. An output lives in its own node
-// and in those descendants for which it stays live, but not in other branches. So its lifetime has
+// A node runs after its parent, and reads outputs of its ancestors in place. Siblings are
+// alternatives: only one of them runs, and it never sees what another one wrote. The nodes become
+// one problem for the planner, one after another, depth first. An output lives in its own node and
+// in those descendants for which it stays live, but not in other branches. So its lifetime has
 // gaps, in which other buffers use its bytes.
 //
 //   root ─► a ─► b        time:   root   a   b   c
@@ -14,7 +14,7 @@
 // planning node by node is as good: call PlanBuffers with the live outputs as fixed buffers, and
 // the node's own outputs as low ones.
 //
-// Units: bytes and steps. Threads: any; no device. Deterministic as PlanBuffers.
+// Units: bytes and steps. Threads: any; no device. Deterministic, like PlanBuffers.
 
 #pragma once
 
@@ -35,7 +35,7 @@ struct TreeOutput {
 
   size_t buffer = 0;       // Index into its node's buffers; it lives at least to the node's end.
   int levels = kToTheEnd;  // Levels of descendants that it stays live for: 1 is the children; >= 0.
-  // In descendants of the last of these levels, the step before which it dies: >= 1.
+  // The step before which it dies, in descendants of the last of these levels: >= 1.
   int64_t last_steps = std::numeric_limits<int64_t>::max();
 };
 
@@ -52,9 +52,9 @@ struct TreePlan {
   int64_t bound = 0;   // Max over nodes of the bytes live in it, outputs of ancestors included.
 };
 
-// Plans all nodes together, with `options` for the whole.
-// Errors: kInvalidArgument  malformed buffers, a parent that is not an earlier node, an output that
-//                           is no buffer of its node, negative levels, last steps below 1, 2^63
+// Plans all nodes together, as one problem with `options`.
+// Errors: kInvalidArgument malformed buffers, a parent that is not an earlier node, an output that
+//                           is not a buffer of its node, negative levels, last steps below 1, 2^63
 //                           steps or more.
 // Cost: that of PlanBuffers for all buffers, twice if the bound is missed; plus O(nodes * depth).
 absl::StatusOr<TreePlan> PlanTree(std::span<const TreeNode> nodes,

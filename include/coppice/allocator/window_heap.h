@@ -1,8 +1,7 @@
 // A window heap: bytes of one window of a pool, allocated and freed one by one.
 //
 // It is for buffers whose lifetimes are not known in advance. The window is mapped up to the
-// highest live byte, and stays mapped until Trim. Freed bytes are used again before the window
-// grows.
+// highest live byte, and stays mapped until Trim. Freed bytes are reused before the window grows.
 //
 //   window   |## ###  #      |                         |
 //             0        top()  mapped                    window_bytes()
@@ -38,10 +37,10 @@ class WindowHeap {
   WindowHeap(const WindowHeap&) = delete;
   WindowHeap& operator=(const WindowHeap&) = delete;
 
-  // Allocates, mapping more of the window if needed. Sizes are rounded up to multiples of
+  // Allocates, and maps more of the window if needed. Sizes are rounded up to multiples of
   // kBufferAlignment, and addresses are such multiples. Refused if the budget refuses the growth.
   // Requires: bytes >= 1 (checked); not during a capture of the calling thread. Errors:
-  // kResourceExhausted if the window or the device has no room. Nothing changed unless granted.
+  // kResourceExhausted if the window or the device has no room. Unless granted, nothing changes.
   // Cost: O(log ranges) if nothing is mapped; allocates host memory.
   absl::StatusOr<Grant> Allocate(int64_t bytes);
   // Requires: `address` came from Allocate and is live (checked), no work in flight uses it.

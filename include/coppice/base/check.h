@@ -1,7 +1,7 @@
 // Checks for programmer errors: a failed check prints where and why, then aborts.
 //
-// A check guards what the caller promised in a contract. What can go wrong without a programmer
-// error (a driver, a file, an option) gives an absl::Status instead; see status.h.
+// A check verifies that the caller keeps a contract. Failures that are not programmer errors (a
+// driver, a file, an option) return an absl::Status instead; see status.h.
 //
 // Threads: any.
 
@@ -19,7 +19,7 @@ namespace coppice::internal {
 
 }  // namespace coppice::internal
 
-// Aborts with file, line and `message` unless `condition` holds. Every build has it.
+// Aborts with file, line and `message` unless `condition` holds. It is active in every build.
 #define COPPICE_CHECK(condition, message)                                            \
   do {                                                                               \
     if (!(condition)) [[unlikely]]                                                   \

@@ -2,7 +2,7 @@
 //
 //   or
 //   and                      each line binds tighter than the one above it
-//   not x                    these give 0 or 1; every value but 0 is true
+//   not x                    these give 0 or 1; every value except 0 is true
 //   == != < <= > >=          0 or 1; they do not chain: write a < b and b < c
 //   + -
 //   * // %                   // rounds down, and % has the sign of its right side
@@ -11,15 +11,15 @@
 //   align(a, b)              the least multiple of b that is >= a
 //   min(a, b), max(a, b), select(c, a, b)    select is a if c is true, else b
 //
-// Operators of one line go from left to right. Integers are decimal, at most 2^63 - 1. Names are
-// letters, digits and `_`, and do not start with a digit. There are no floats.
+// Operators on the same line are evaluated from left to right. Integers are decimal, at most 2^63 -
+// 1. Names are letters, digits and `_`, and do not start with a digit. There are no floats.
 //
-// Arithmetic that overflows an int64, or that divides by 0, has a fault in place of a value.
-// Whatever is computed from it has the fault, too; of two faults, division by zero wins. `and`,
-// `or` and `select` look at their first operand first. If it has a fault, they have the same. If it
-// makes another operand irrelevant (the right side of a false `and` or a true `or`, the other side
-// of a `select`), that operand and its fault are ignored. So `n != 0 and 8 // n == 2` never has a
-// fault.
+// Arithmetic that overflows an int64, or that divides by 0, has a fault in place of a value. All
+// results that are computed from it have the fault, too; if there are two faults, division by zero
+// wins. `and`, `or` and `select` evaluate their first operand first. If it has a fault, the result
+// has the same fault. If it makes another operand irrelevant (the right side of a false `and` or a
+// true `or`, the other side of a `select`), that operand and its fault are ignored. So `n != 0 and
+// 8 // n == 2` never has a fault.
 //
 // Units: values are plain int64; their names say what they count. Threads: immutable once parsed;
 // every const method may be called from any thread.
@@ -37,10 +37,10 @@
 
 namespace coppice {
 
-// Why arithmetic has no value. Of two faults the greater enumerator wins.
+// Why arithmetic has no value. If there are two faults, the greater enumerator wins.
 enum class ArithmeticFault : uint8_t { kNone, kOverflow, kDivisionByZero };
 
-// What people read: "none", "overflow", "division by zero".
+// A name for people: "none", "overflow", "division by zero".
 const char* NameOf(ArithmeticFault fault);
 
 // The outcome of arithmetic. It has no default values, so that an array of them costs nothing.
@@ -100,23 +100,25 @@ bool IsExpressionName(const std::string& name);
 
 class Expression {
  public:
-  static constexpr int kTextMax = 8192;        // Characters of a text.
-  static constexpr int kOperationsMax = 1024;  // Names, numbers, operators and calls in it.
-  static constexpr int kDepthMax = 32;  // Parentheses, calls, `not` and `-` inside each other.
+  static constexpr int kTextMax = 8192;        // Most characters of a text.
+  static constexpr int kOperationsMax = 1024;  // Most names, numbers, operators and calls in it.
+  static constexpr int kDepthMax = 32;         // Most nested parentheses, calls, `not` and `-`.
 
-  // Parses all of `text`; names[i] is what the text calls values[i]. Errors: kInvalidArgument the
-  // text is no expression, or uses a name that `names` lacks or has twice; kOutOfRange it is beyond
-  // the limits above. Each error has the text, the column (from 1) and what was expected there.
+  // Parses all of `text`, in which names[i] is the name of values[i]. Errors: kInvalidArgument the
+  // text is not an expression, or uses a name that `names` lacks or has twice; kOutOfRange the text
+  // exceeds the limits above. Each error has the text, the column (from 1) and what was expected
+  // there.
   static absl::StatusOr<Expression> Parse(const std::string& text,
                                           std::span<const std::string> names);
 
-  // The expression at these values. Requires: as many values as there were names (checked).
+  // The value of the expression for these values. Requires: as many values as Parse got names
+  // (checked).
   // Cost: O(operations); does not allocate.
   Computed Evaluate(std::span<const int64_t> values) const;
 
   // Each name that occurs, once, with its value, and the fault if there is one: "n = 12, m = 3", "n
   // = 0 (division by zero)"; empty if no name occurs and there is no fault. Requires: as many names
-  // and values as there were names (checked). Cost: allocates.
+  // and values as Parse got names (checked). Cost: allocates.
   std::string Describe(std::span<const std::string> names, std::span<const int64_t> values) const;
 
   // The indices of the names that occur, each once. Cost: allocates.

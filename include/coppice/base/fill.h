@@ -8,14 +8,15 @@
 
 namespace coppice {
 
-// What an element of the padding is.
+// The value of an element of the padding.
 enum class FillKind : uint8_t {
   kZero,        // 0 in the input's dtype.
   kValue,       // A number, converted to the input's dtype.
-  kSentinel,    // All bits set: -1 in signed integers, NaN in floats. No kernel takes it for data.
+  kSentinel,    // All bits set: -1 in signed integers, NaN in floats. No kernel mistakes it for
+                // data.
   kRepeatLast,  // The last real element along each axis.
   kUndefined,   // Any bits: nothing is written. Every padded symbol of the input must claim that
-                // any bits may lie there.
+                // its padding may hold any bits.
 };
 inline constexpr int kFillKindCount = 5;
 
@@ -36,7 +37,7 @@ constexpr const char* NameOf(FillKind kind) {
   return "?";
 }
 
-// Whether each element is the same number, whatever the input holds.
+// Whether all elements are the same number, independent of the input's contents.
 constexpr bool IsConstant(FillKind kind) {
   switch (kind) {
     case FillKind::kZero:
@@ -52,7 +53,7 @@ constexpr bool IsConstant(FillKind kind) {
 
 // What padding holds, in C++, in C, in Python and in packages.
 struct Fill {
-  FillKind kind = FillKind::kZero;  // What an element of the padding is.
+  FillKind kind = FillKind::kZero;  // The value of an element of the padding.
   double value = 0;                 // The number of a fill that is a value.
 
   static Fill Zero() { return {}; }

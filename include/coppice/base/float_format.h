@@ -29,7 +29,7 @@ struct FloatFormat {
   // The format of a float, or of each part of a complex number; nothing for other dtypes.
   static constexpr std::optional<FloatFormat> Of(DType dtype);
 
-  // The number that `bits` stand for. Exact. Requires: the bits above the sign are 0.
+  // The exact number that `bits` stand for. Requires: the bits above the sign are 0.
   double NumberOf(uint64_t bits) const;
 };
 
@@ -47,8 +47,8 @@ constexpr std::optional<FloatFormat> FloatFormat::Of(DType dtype) {
     case DType::kFloat8E5M2:
       return Ieee(5, 2);
     case DType::kFloat8E4M3:
-      // Its largest exponent holds numbers, too; only all ones are NaN (OCP 8-bit floating point,
-      // 1.0).
+      // Its largest exponent holds numbers, too; only the pattern of all ones is NaN (OCP 8-bit
+      // floating point, 1.0).
       return FloatFormat{4, 3, 0x7F, 0x7F};
     default:
       return std::nullopt;

@@ -4,18 +4,18 @@
 //   real size 3, padded to 5     x  1 2 3 # #      # is padding
 //                                y  4 8 9 . .      4 8 9 are live: equal, as the claim says
 //
-// A program that multiplies padding by 0 allows finite padding, but no NaN. One that sums an axis
-// allows only 0 there. One that splits a mean into as many parts as the padded size says rounds
-// differently. Test each claim: run the program at both sizes, fill the padding as badly as the
-// claim allows (graphs/poison.h), and compare.
+// A program that multiplies padding by 0 allows finite padding, but no NaN. A program that sums an
+// axis allows only 0 in its padding. A program that splits a mean into a number of parts that
+// depends on the padded size rounds differently. Test each claim: run the program at both sizes,
+// fill the padding with the worst values that the claim allows (graphs/poison.h), and compare.
 //
 // These words mean the same in C, Python, packages and the command:
 //
 //   exact            nothing is claimed, so the size is never padded
-//   any, masked      any bits, of every dtype; write "masked" of kernels that skip the padding
-//   row_independent  any bits in floats; in integers and bools, which may be indices, the fill
-//   finite           any finite values in floats; in integers and bools the fill
-//   fill             only what the input's fill says
+//   any, masked      any bits, in every dtype; write "masked" for kernels that skip the padding
+//   row_independent  any bits in floats; the fill in integers and bools, which may be indices
+//   finite           any finite values in floats; the fill in integers and bools
+//   fill             only the input's fill
 //
 // Units: counts and indices in elements. Threads: pure functions on plain values.
 
@@ -34,13 +34,13 @@
 
 namespace coppice {
 
-// What the elements beyond the real size may hold, as above. Each of the first three allows all
-// that the ones after it allow. The fourth lies between kAny and kFinite.
+// What the elements beyond the real size may hold, as above. Each of the first three allows
+// everything that the ones after it allow. The fourth lies between kAny and kFinite.
 enum class PaddingContents : uint8_t {
   kAny,
   kFinite,
   kFill,
-  kRowIndependent,  // For an input of floats it is kAny, for any other kFill.
+  kRowIndependent,  // kAny for an input of floats, and kFill for any other input.
 };
 // The word of `contents` above.
 const char* NameOf(PaddingContents contents);
@@ -62,21 +62,21 @@ struct PaddingClaim {
   friend bool operator==(const PaddingClaim&, const PaddingClaim&) = default;
 };
 
-// The claim of a word above, or of "finite:ABSOLUTE" or "finite:ABSOLUTE:RELATIVE"; nothing for
-// "exact". Errors: kInvalidArgument with the words that exist.
+// Parses a word above, or "finite:ABSOLUTE" or "finite:ABSOLUTE:RELATIVE"; the result is empty for
+// "exact". Errors: kInvalidArgument with the valid words.
 absl::StatusOr<std::optional<PaddingClaim>> ParseClaim(std::string_view text);
 
 // The claim in words: "any bits, live outputs equal bit for bit". Allocates.
 std::string DescribeClaim(const PaddingClaim& claim);
 
-// The equality of results that both apply to: bit for bit if both ask for that, else the sum of
-// their tolerances.
+// The equality of results to which both apply: bit for bit if both require that, otherwise the sum
+// of their tolerances.
 Equality Joined(const Equality& a, const Equality& b);
 
-// Whether `actual` is as equal to `expected` as `equal` asks. Both are the bits of one element, and
-// the upper bits are 0. With a tolerance, integers are compared as numbers, and each part of a
-// complex number by itself; a NaN agrees with every NaN, an infinity only with itself, and a bool
-// only with its own bits.
+// Whether `actual` is as equal to `expected` as `equal` requires. Both are the bits of one element,
+// and the upper bits are 0. With a tolerance, integers are compared as numbers, and the parts of a
+// complex number separately. A NaN agrees with every NaN, an infinity only with itself, and a bool
+// only with equal bits.
 bool Agree(const Equality& equal, DType dtype, uint64_t expected, uint64_t actual);
 
 // Index of the first element in which two dense tensors of `dtype` do not agree. Requires: both

@@ -1,5 +1,5 @@
-// Errors as values: functions that make an absl::Status from an fmt format, and the two macros that
-// propagate one.
+// Errors as values: functions that make an absl::Status from an fmt format, and two macros that
+// propagate a status.
 //
 // A message reads `Where: what, with numbers and units; what to do.` The codes mean:
 //
@@ -59,8 +59,8 @@ inline std::string MessageOf(const absl::Status& status) {
     if (absl::Status coppice_failed = (expression); !coppice_failed.ok()) return coppice_failed; \
   } while (false)
 
-// Moves the value of `expression`, an absl::StatusOr, into `declaration`; if it has none, returns
-// its status.
+// Moves the value of `expression`, an absl::StatusOr, into `declaration`; if there is no value,
+// returns the status.
 #define COPPICE_ASSIGN_OR_RETURN(declaration, expression)                                        \
   COPPICE_INTERNAL_ASSIGN_OR_RETURN(COPPICE_INTERNAL_CONCAT(coppice_or_, __LINE__), declaration, \
                                     expression)

@@ -17,7 +17,7 @@
 
 namespace coppice {
 
-inline constexpr int kRankMax = 8;  // Dimensions of a tensor, at most.
+inline constexpr int kRankMax = 8;  // Most dimensions of a tensor.
 
 // The types that DLPack and PyTorch name, except those smaller than a byte. kFloat8E4M3 has no
 // infinities (PyTorch's float8_e4m3fn); kComplex64 is two f32, the real part first.
@@ -85,8 +85,8 @@ struct Tensor {
   int8_t rank = 0;                          // In [0, kRankMax].
   std::array<int64_t, kRankMax> sizes{};    // Elements; >= 0. Entries from `rank` on are 0.
   std::array<int64_t, kRankMax> strides{};  // Elements; 0 repeats one element. As `sizes`.
-  uint64_t made_by = 0;  // Number of the call whose output it is, by which a stale output is
-                         // recognised; 0: not an output, or not known.
+  uint64_t made_by = 0;  // Number of the call that made this output, to recognise stale outputs; 0:
+                         // not an output, or not known.
 
   // A row-major tensor without gaps. Requires: 0 <= dims.size() <= kRankMax, dims >= 0 (checked).
   static constexpr Tensor Dense(DeviceAddress data, DType dtype, std::span<const int64_t> dims) {
@@ -125,15 +125,16 @@ struct Tensor {
     return last + 1;
   }
 
-  // Whether no two elements overlap because each stride exceeds what the smaller strides reach.
-  // False also for some unusual views whose elements do not overlap. Requires: as span().
+  // Whether no two elements overlap because each stride exceeds the reach of all smaller strides.
+  // Also false for some unusual views whose elements do not overlap. Requires: as span().
   constexpr bool keeps_apart() const {
     for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
       if (sizes[axis] == 0) return true;
     }
     for (size_t axis = 0; axis < static_cast<size_t>(rank); ++axis) {
       if (sizes[axis] == 1) continue;
-      int64_t reach = 0;  // Of axes with a smaller stride, or the same stride and a later place.
+      int64_t reach = 0;  // The reach of axes with a smaller stride, and of later axes with the
+                          // same stride.
       for (size_t other = 0; other < static_cast<size_t>(rank); ++other) {
         const bool inner =
             strides[other] < strides[axis] || (strides[other] == strides[axis] && other > axis);

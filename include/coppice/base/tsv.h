@@ -17,9 +17,9 @@ struct TsvRow {
   std::vector<std::string_view> fields;
 };
 
-// The rows of `text`. Its columns must be `columns`, which are separated by tabs. `name` is what
-// messages call the table. The rows point into `text`. Errors: kInvalidArgument, with name and
-// line: other columns, or a row with another number of fields.
+// The rows of `text`. Its columns must be `columns`, which are separated by tabs. Messages call the
+// table `name`. The rows point into `text`. Errors: kInvalidArgument, with name and line: wrong
+// columns, or a row with a wrong number of fields.
 absl::StatusOr<std::vector<TsvRow>> ParseTsv(std::string_view text,
                                              std::string_view name,
                                              std::string_view columns);

@@ -17,8 +17,8 @@ inline constexpr int64_t kKiB = 1024;
 inline constexpr int64_t kMiB = 1024 * kKiB;
 inline constexpr int64_t kGiB = 1024 * kMiB;
 
-// Every buffer that coppice places starts at a multiple of this, and its size is rounded up to one.
-// cuMemAlloc promises this alignment, and vectorised kernels rely on it.
+// Every buffer that coppice places starts at a multiple of this, and its size is rounded up to a
+// multiple. cuMemAlloc promises this alignment, and vectorised kernels rely on it.
 inline constexpr int64_t kBufferAlignment = 256;
 
 constexpr bool IsPowerOfTwo(int64_t value) {

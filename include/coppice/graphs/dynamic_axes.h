@@ -1,12 +1,12 @@
-// Dynamic axes as text: which axes of which inputs vary between calls, in one line that fits an
-// environment variable.
+// Dynamic axes as text: one line, short enough for an environment variable, says which axes of
+// which inputs vary between calls.
 //
 //   x:0                axis 0 of the input x
 //   x:0,kv*:1          and axis 1 of every input whose name starts with kv
 //
 // Entries are separated by commas; spaces around an entry are ignored. The axis follows an entry's
-// last colon. A pattern must match a whole name; `*` matches any number of characters, also none,
-// and every other character matches itself.
+// last colon. A pattern must match a whole name; `*` matches any number of characters, including
+// none, and every other character matches itself.
 //
 // Units: axes count from 0. Threads: plain values.
 
@@ -24,7 +24,7 @@ struct DynamicAxis {
   std::string pattern;
   int axis = 0;  // In [0, kRankMax).
 
-  // Whether the pattern matches all of `name`. Cost: O(pattern * name); never allocates.
+  // Whether the pattern matches the whole of `name`. Cost: O(pattern * name); never allocates.
   bool Matches(std::string_view name) const;
 
   friend bool operator==(const DynamicAxis&, const DynamicAxis&) = default;

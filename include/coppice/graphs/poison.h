@@ -1,10 +1,10 @@
 // What tests put into padding instead of its fill: the worst values that a claim allows.
 //
-// A claim is right if live outputs are as equal as claimed to those of a run at the real size,
-// whatever allowed values the padding holds. No finite number of tests proves that, but these three
-// find wrong claims in practice. A NaN shows code that computes with padding. A large number shows
-// code that adds or compares padding. Noise of both signs shows code that compares padding with
-// padding, such as its minimum, or differences that are 0 if all padding is equal.
+// A claim is right if, for all allowed values in the padding, live outputs are as equal as claimed
+// to those of a run at the real size. No finite number of tests proves that, but these three find
+// wrong claims in practice. A NaN shows code that computes with padding. A large number shows code
+// that adds or compares padding. Noise of both signs shows code that compares padding with padding,
+// such as its minimum, or differences that are 0 if all padding is equal.
 //
 //   contents   kNan                  kPattern           kNoise
 //   any        a NaN, the top bit    0x5A in each byte  bits that differ from element to element
@@ -22,27 +22,28 @@
 
 namespace coppice {
 
-// What is written instead of each fill, where the claim allows it.
+// What is written instead of each fill, if the claim allows it.
 enum class Poison : uint8_t {
   kOff,      // The fill stays.
-  kNan,      // A quiet NaN for floats and both parts of complex numbers; if they must be finite,
-             // their least value. For integers and bools only the top bit is set, the least signed
-             // number.
+  kNan,      // A quiet NaN in floats and in both parts of complex numbers; the least number if they
+             // must be finite. In integers and bools only the top bit is set, which is the least
+             // signed number.
   kPattern,  // 0x5A in every byte: a large finite float, a large positive integer.
-  kNoise,    // Other bits in each element, and in each call of a session.
+  kNoise,    // Different bits in each element, and in each call of a session.
 };
 
 // Whether padding of this dtype may hold anything but its fill.
 bool MayPoison(PaddingContents contents, DType dtype);
 
-// Bits of one element under kNan or kPattern; 0 for the others. Requires: MayPoison, except for
+// Bits of one element under kNan or kPattern; 0 under the others. Requires: MayPoison, except for
 // kOff (checked).
 uint64_t PoisonPattern(Poison poison,
                        DType dtype,
                        PaddingContents contents = PaddingContents::kAny);
 
-// Bits of element `index` >= 0 of a dense tensor. Under kNoise they are drawn from `seed`, and
-// equal seeds give equal bits: any bits, or finite floats of either sign from 2 up to the largest.
+// Bits of element `index` >= 0 of a dense tensor. Under kNoise they are drawn from `seed`, so equal
+// seeds give equal bits. They are any bits, or finite floats of either sign from 2 up to the
+// largest.
 // Requires: as PoisonPattern.
 uint64_t PoisonElement(
     Poison poison, DType dtype, PaddingContents contents, uint64_t seed, int64_t index);

@@ -2,8 +2,8 @@
 //
 //   call ─► bucket ─► node ─► stage inputs ─► launch graph ─► lease of the outputs
 //
-// The first call of a bucket warms the program up (that run's result is the call's result). The
-// second records the graph and launches it; every later call replays it. All nodes of a lane share
+// The first call of a bucket warms the program up; that run gives the call's result. The second
+// call records the graph and launches it. Every later call replays it. All nodes of a lane share
 // one window of memory, so the pool is as large as the largest bucket, whatever the order of the
 // buckets.
 //
@@ -15,35 +15,35 @@
 //       {.program = program, .binding = weights, .inputs = inputs, .stream = stream});
 //
 // Paths. A call is the child of an earlier call if its input is an output of that call that is
-// still leased. It reads the output where it lies if the layout is that of its bucket; if only
-// padding has to be filled, the output is staged. Its graph is planned around all leased outputs of
-// the path. A call inside a ChainScope is a child, too. Every other call is a root: its graph
-// begins at the window's start and writes over whatever was borrowed there. Graphs are found by
-// what they were planned around, not by history, so a loop needs only a few:
+// still leased. It reads the output in place if the layout is that of its bucket; if only padding
+// has to be filled, the output is staged. Its graph is planned around all leased outputs of the
+// path. A call inside a ChainScope is a child, too. Every other call is a root: its graph begins at
+// the window's start and writes over borrowed outputs there. Graphs are found by the outputs that
+// they were planned around, not by history, so a loop needs only a few:
 //
 //   f(x)        root                     y1 at 0
 //   f(y1)       around y1                y2 behind it
 //   f(y2)       around y2 (y1 dropped)   y3 at 0, and f(y3) is the graph of f(y1) again
 //
-// An input in the session's memory is an error if it is not leased, or was written over. So is an
-// output of another lane, unless a ReadScope on the call's stream is open on it.
+// An input in the session's memory is an error if it is not leased, or was written over. An output
+// of another lane is an error, too, unless a ReadScope on the call's stream is open on it.
 //
 // Threads: any method from any thread. Calls on one lane run one after another. Calls on different
-// lanes may run at the same time, also with the same callable. The calling thread must have the
-// session's context current. A stream given to a lane must live until the lane's next call, or the
-// session's end. If it was destroyed before, the next call that must be ordered after it waits for
-// the whole context and fails with kFailedPrecondition; later calls run on other streams. A
+// lanes may run at the same time, even with the same callable. The calling thread must have the
+// session's context current. A stream on which a lane runs must live until the lane's next call, or
+// the session's end. If it is destroyed earlier, the next call that must be ordered after it waits
+// for the whole context and fails with kFailedPrecondition; later calls run on other streams. A
 // recording in the background holds no lock that a call waits for.
 //
 // Captures. A session never records an event on a stream that captures, because that would change
-// the capture. While the stream that a lane ran on last captures, a call on another stream, and
-// whatever waits for the lane's work, fail with kFailedPrecondition and leave the capture as it
-// was. No other thread may begin a capture on such a stream during a call of the session. No thread
-// may begin one while a recording is under way in the background: call WaitForRecordings first. On
-// a thread that captures another stream in global or thread-local mode, a replay breaks that
-// capture and fails with kAborted, because CUDA does not allow the launch of a graph there
-// (runtime/tables/capture_legality.documented.tsv says how far that is known). If that capture is
-// relaxed, or on another thread, the replay runs.
+// the capture. If the stream that a lane ran on last captures, two things fail with
+// kFailedPrecondition and leave the capture unchanged: a call on another stream, and any method
+// that waits for the lane's work. No other thread may begin a capture on such a stream during a
+// call of the session. No thread may begin one while a recording is under way in the background:
+// call WaitForRecordings first. On a thread that captures another stream in global or thread-local
+// mode, a replay breaks that capture and fails with kAborted, because CUDA does not allow the
+// launch of a graph there (runtime/tables/capture_legality.documented.tsv has the sources). If that
+// capture is relaxed, or on another thread, the replay runs.
 //
 // After a sticky device error (a fault after which every driver call fails), Run, Warm and Trim
 // always return that error.
@@ -89,7 +89,7 @@ class LoadedPackage;
 class Session {
  public:
   // Makes a session on `context`, which must outlive it. Errors: kInvalidArgument an option is out
-  // of range; the code of its errno, if the trace file cannot be made; otherwise the driver's.
+  // of range; the code for the errno if the trace file cannot be made; otherwise the driver's.
   static absl::StatusOr<std::unique_ptr<Session>> Create(const Context& context,
                                                          const SessionOptions& options);
   // Waits for recordings and for the work in flight, then releases everything. Remaining leases
@@ -130,23 +130,23 @@ class Session {
   static const ProgramSpec& SpecOf(const Program& program);
 
   // Brings `program` back to the state after Register, except for its bindings, its policies and
-  // its observed sizes. No call replays what was recorded before; every bucket warms up again; a
-  // bucket that could not be recorded is tried again; `auto` symbols have seen no extent; static
-  // inputs that moved too often are part of the key again; reasons are logged again. Graphs are
-  // dropped as soon as none of their runs is in flight and their outputs are not leased; until then
-  // the outputs stay valid. Waits for the lanes' work and for recordings in the background; other
-  // threads may call the program meanwhile.
+  // its observed sizes. No call replays an earlier recording; every bucket warms up again; a bucket
+  // that could not be recorded is tried again; `auto` symbols forget the extents that they have
+  // seen; static inputs that moved too often are part of the key again; reasons are logged again.
+  // Graphs are dropped as soon as none of their runs is in flight and their outputs are not leased;
+  // until then the outputs stay valid. Waits for the lanes' work and for recordings in the
+  // background; other threads may call the program meanwhile.
   //
   // Errors: kInvalidArgument the program is another session's; kFailedPrecondition it was
   // unregistered; otherwise the driver's, as of Evict. After a driver error the program is reset
-  // all the same, and its graphs are dropped by later calls of their lanes that do not replay.
+  // nevertheless, and its graphs are dropped by later calls of their lanes that do not replay.
   absl::Status Reset(const Program& program);
 
   // Ends `program`: its name and variant may be registered again, its bindings end, its callable is
   // destroyed and its graphs are dropped, as by Reset. Calls that run meanwhile succeed or fail
-  // with kFailedPrecondition; later uses of `program` fail with it. The object, without its
-  // callable, lives as long as the session, and so do the leases of its calls. What Include put
-  // into the caller's captures stays there. Errors: as Reset.
+  // with kFailedPrecondition; later uses of `program` fail with that code. The object, without its
+  // callable, lives as long as the session, and so do the leases of its calls. Graphs that Include
+  // put into the caller's captures stay there. Errors: as Reset.
   absl::Status Unregister(const Program& program);
 
   // Binds the static inputs of `program`, in spec order, then its static outputs. Equal addresses
@@ -163,9 +163,10 @@ class Session {
   absl::StatusOr<const Binding*> Bind(const Program& program, std::span<const Tensor> statics);
 
   // Ends a binding. Call it before its memory is freed: it drops the graphs that only this binding
-  // can use and waits for the lanes' work, so nothing uses the memory once it returns. A later call
-  // with the binding is refused with kFailedPrecondition. Bind makes it valid again, unless Unbind
-  // was called 1024 times since: then the object is gone. Waits for recordings in the background.
+  // can use and waits for the lanes' work, so nothing uses the memory after it returns. A later
+  // call with the binding is refused with kFailedPrecondition. Bind makes it valid again, unless
+  // Unbind was called 1024 times after that: then the object is gone. Waits for recordings in the
+  // background.
   // Errors: kInvalidArgument the binding is another session's; otherwise the driver's.
   absl::Status Unbind(const Binding& binding);
 
@@ -184,7 +185,7 @@ class Session {
   //                              suspended, or the lane is lent; the stream, or the lane's last
   //                              one, captures (a replay on the lane's last stream notices only at
   //                              its launch, which breaks the capture: kAborted); the lane's last
-  //                              stream was destroyed; with checks.addresses, an address lies in no
+  //                              stream was destroyed; with checks.addresses, an address is in no
   //                              allocation;
   //         kResourceExhausted   not even the eager path fits (the program may have run in part);
   //                              no room to copy out; under Stance::kStrict, no room for the memory
@@ -195,7 +196,7 @@ class Session {
   absl::StatusOr<Lease> Run(const Call& call);
 
   // Adds the program to the capture that `call.stream` is in, as a child graph in the order of that
-  // stream, at this call's extents and inputs. It has its own memory for as long as the session
+  // stream, at this call's extents and inputs. The child has its own memory as long as the session
   // lives, so the caller may launch the captured graph any number of times; every launch writes the
   // outputs. The bucket must be warm. The inputs must not lie in a lane's window.
   //
@@ -204,12 +205,13 @@ class Session {
   absl::StatusOr<Lease> Include(const Call& call);
 
   // What Run would do with `call` if nothing were in flight. (For Run, work that the lane has not
-  // yet seen complete counts as in flight.) The limits are included: whether a graph may be dropped
-  // for another one, and whether the budget has room to map a graph's memory again. Some things are
-  // not known before a run: how much memory a recording or an eager run takes (so Run may fail with
-  // kResourceExhausted although this says OK); which outputs under a scope a new graph would write
-  // over; whether a static input has moved too often; what the gate and other ranks choose; the
-  // order of streams. Runs nothing, and changes only what no call can use any more. Allocates.
+  // yet seen complete counts as in flight.) The limits are taken into account: whether a graph may
+  // be dropped for another one, and whether the budget has room to map a graph's memory again. Some
+  // things are not known before a run: how much memory a recording or an eager run takes (so Run
+  // may fail with kResourceExhausted although this says OK); which outputs under a scope a new
+  // graph would write over; whether a static input has moved too often; the choices of the gate and
+  // of other ranks; the order of streams. Runs nothing, and changes only objects that no call can
+  // use any more. Allocates.
   Explanation Explain(const Call& call) const;
 
   // Opens a chain on a lane. Errors: kInvalidArgument there is no such lane; kFailedPrecondition
@@ -243,19 +245,20 @@ class Session {
   // or its graph was dropped since.
   absl::StatusOr<std::string> Dump(const NodeInfo& node) const;
 
-  // A page of all figures of this session for Prometheus: see metrics.h. It works also after a
-  // sticky error and while the session is suspended, makes no driver call and changes nothing. The
-  // figures of each lane are read together, under its lock; those of memory are read at another
-  // moment. Cost: O(graphs), allocates; calls of a lane wait about 30 ns for each of its graphs.
+  // A page of all figures of this session for Prometheus: see metrics.h. The method makes no driver
+  // call and changes nothing. It also works after a sticky error and while the session is
+  // suspended. The figures of each lane are read together, under its lock; those of memory are read
+  // at another moment. Cost: O(graphs), allocates; calls of a lane wait about 30 ns for each of its
+  // graphs.
   std::string MetricsText(MetricsFormat format = MetricsFormat::kPrometheus) const;
 
   SessionStats stats() const;           // Cost: O(lanes), takes each lane's lock.
   std::vector<NodeInfo> nodes() const;  // In order of creation per lane. Allocates.
-  // The kernel variants of the registered programs, by bucket; a reset of the program keeps them.
-  // Allocates.
+  // The kernel variants of the registered programs, by bucket. A reset of a program keeps its
+  // variants. Allocates.
   std::vector<KernelVariant> variants() const;
 
-  // Its other interfaces, each in its own header. They live as long as the session.
+  // The session's other interfaces, each in its own header. They live as long as the session.
   SessionMemory& memory() { return *memory_; }
   const SessionMemory& memory() const { return *memory_; }
   SessionWarming& warming() { return warming_; }

@@ -39,8 +39,8 @@ enum class OnLimit : uint8_t {
   kEager,  // Runs without a graph.
   kError,  // Fails.
   kEvict,  // Drops the graph that is worth least: long unused, large in bytes and cheap to record
-           // again. At a graph limit, that is one of the same program and lane. A graph in flight
-           // or with leased outputs is never dropped; if all graphs are so, the call runs eagerly.
+           // again. At a graph limit, it is a graph of the same program and lane. A graph in flight
+           // or with leased outputs is never dropped; if there is no other, the call runs eagerly.
 };
 const char* NameOf(OnLimit on_limit);
 
@@ -48,23 +48,24 @@ const char* NameOf(OnLimit on_limit);
 // that each bucket launches the fastest variant of each. Timing runs the program six times per
 // variant on scratch memory (functions of `call` steps run, too), and waits for the call's stream.
 // It needs as much memory as an eager run, and copies of the static inputs that the program writes.
-// Without enough memory, the first variants are launched. So they are if ranks vote, because all
-// ranks must choose the same.
+// If there is not enough memory, the first variants are launched. They are also launched if ranks
+// vote, because all ranks must choose the same.
 enum class VariantTiming : uint8_t {
-  kOnDevice,  // On a device; not on the emulator, where time means nothing.
-  kAlways,    // On a device and on the emulator.
+  kOnDevice,  // On a GPU, but not on the emulator, where time means nothing.
+  kAlways,    // On a GPU and on the emulator.
   kNever,     // The first variants are launched.
 };
 const char* NameOf(VariantTiming timing);
 
-// How many graphs there may be.
+// Limits on the number of graphs.
 struct LimitOptions {
   int graphs_per_program_max = 1024;  // Graphs of a program on a lane. >= 0.
   // How often a bucket may be recorded again because a static input moved; one more counts as a
   // graph over the limit. >= 0.
   int rerecords_per_bucket_max = 128;
   // Recordings of one bucket in which a static input may have moved; after one more, every call
-  // copies it. Choose a larger number than there are sets of static inputs that take turns. >= 0.
+  // copies it. If several sets of static inputs take turns, choose a number larger than that of the
+  // sets. >= 0.
   int static_moves_max = 32;
   OnLimit on_limit = OnLimit::kEager;  // What a call does if it would need one graph too many.
 };
@@ -75,32 +76,34 @@ struct MemoryOptions {
   int64_t workspace_bytes = 0;  // For libraries, per lane; 0: none. >= 0.
   int64_t copy_out_bytes = 0;   // For outputs that are copied out, per lane; 0: none. Mapped at
                                 // once. >= 0.
-  // What the session may hold at once: its windows, its graphs (an estimate) and what the
-  // application reports; 0: no budget. If room is short, idle eager and plan windows are unmapped
-  // first; they are mapped again when they are needed. If a recording still lacks room, or a
-  // warm-up lacks room to stage its inputs, `on_budget` says what happens. A program that does not
-  // fit even without graphs and padding fails with kResourceExhausted. So does a call that lacks
-  // room to stage what ranks agreed on. >= 0.
+  // Bytes that the session may hold at once: its windows, its graphs (an estimate) and the bytes
+  // that the application reports; 0: no budget. If room is short, idle eager and plan windows are
+  // unmapped first; they are mapped again when they are needed. If a recording still lacks room, or
+  // a warm-up lacks room to stage its inputs, `on_budget` says what happens. A program that does
+  // not fit even without graphs and padding fails with kResourceExhausted. A call fails in the same
+  // way if it lacks room to stage the bucket that ranks agreed on. >= 0.
   int64_t budget_bytes = 0;
-  // What a recording does if it lacks room. kEvict drops graphs of any program, also of idle lanes.
+  // What a recording does if it lacks room. kEvict drops graphs of any program, including those of
+  // idle lanes.
   OnLimit on_budget = OnLimit::kEvict;
 };
 
 // Checks for tests of programs and of their callers.
 struct CheckOptions {
-  // Refuses buckets whose kernels' parameters depend on what is not in the key. Every program is
-  // captured twice when it is recorded, the second time with other values for all that is not in
-  // the key, and once more at the graph's first replay. If parameters differ, the error names
-  // kernel, parameter and bytes. The padding of a parameter's struct is compared, too, so zero it.
-  // Needs a driver of CUDA 12.4.
+  // Refuses buckets whose kernels' parameters depend on values that are not in the key. Every
+  // program is captured twice when it is recorded, and once more at the graph's first replay. The
+  // second capture has other values for all that is not in the key. If parameters differ, the error
+  // names kernel, parameter and bytes. The padding of a parameter's struct is compared, too, so
+  // zero it. Needs a driver of CUDA 12.4.
   bool audit_keys = false;
   // Asks the driver at every call whether tensors lie in live memory of the device. Each static
-  // input must lie in the same allocation as before. Each input from outside (as far as its strides
-  // reach), each count and each buffer to write into must lie in a live allocation, and not in the
-  // host's own memory. Takes three driver calls for each tensor, six for an input.
+  // input must lie in the same allocation as before. Each input from outside the session (with all
+  // bytes that its strides reach), each count and each buffer to write into must lie in a live
+  // allocation, and not in host memory. Takes three driver calls for each tensor, and six for an
+  // input.
   bool addresses = false;
   // Fills all that a graph writes with 0xCB bytes before each call, so that a read through an old
-  // pointer shows. Takes one driver call per contiguous piece of memory.
+  // pointer is noticed. Takes one driver call per contiguous piece of memory.
   bool fill_expired = false;
 };
 
@@ -116,12 +119,12 @@ struct RankVote {
   bool unanimous = true;
 };
 
-// For programs whose ranks must run in the same way, because they launch collectives.
+// For programs that launch collectives, so that all ranks must run in the same way.
 struct RankOptions {
   // Called before each call runs, with this rank's vote, to agree with the other ranks. It replaces
-  // the vote with what was agreed. It runs under the lane's lock. Null: there are no other ranks.
+  // the vote with the agreed one. It runs under the lane's lock. Null: there are no other ranks.
   std::function<absl::Status(RankVote& vote)> vote;
-  // Called before a call that ranks agreed to record, also on ranks that have the graph.
+  // Called before a call that ranks agreed to record, even on ranks that have the graph.
   std::function<absl::Status()> barrier;
 };
 
@@ -133,13 +136,14 @@ inline constexpr int kLanesMax = 1024;
 struct SessionOptions {
   int lanes = 1;  // Calls on different lanes may run at the same time. 1 to kLanesMax.
   Stance stance = Stance::kRecord;  // What calls may do about graphs.
-  int warmup_runs = 1;              // Calls of a bucket that run before it is recorded. >= 1.
+  int warmup_runs = 1;              // Warm-up calls of a bucket before it is recorded. >= 1.
   // Records programs that are `thread_safe` on a thread of the session; calls run eagerly
   // meanwhile.
   bool record_in_background = false;
-  // Times live calls with and without their graph, and gives up graphs that are not faster. At
-  // least 20 calls of each kind are timed per graph, and their medians compared. A graph is given
-  // up if Welch's t-test says so at p < 0.01; it is timed again after 10,000 calls.
+  // Times live calls with and without their graph, and stops using graphs that are not faster. At
+  // least 20 calls of each kind are timed per graph, and their medians are compared. A graph is no
+  // longer used if it is slower by Welch's t-test at p < 0.01; it is timed again after 10,000
+  // calls.
   bool gate = false;
   // Whether kernels of packages that have several variants are timed.
   VariantTiming variant_timing = VariantTiming::kOnDevice;
@@ -148,18 +152,19 @@ struct SessionOptions {
   CheckOptions checks;
   RankOptions ranks;
   // Writes what happens to a file, on a thread of the session. If the file can no longer be
-  // written, the trace ends, and that thread gives `log` one line.
+  // written, the trace ends, and that thread passes one line to `log`.
   TraceOptions trace;
   RecorderOptions recorder;
   // Keeps a drawing of every recording, to be dumped. See Session::Dump. A drawing takes host
   // memory, about 100 bytes per graph node, edge, tensor and buffer. A recording then makes up to
   // four more driver calls per graph, and per graph node.
   bool keep_drawings = false;
-  // Receives one line per program and reason that keeps its calls from replaying. The line has the
-  // addresses of static inputs that moved, the number of graphs at a limit, the leases around the
-  // call or the extents that are too large. There is also one line per static input that calls copy
-  // from then on, and per program whose recording captured no work, because it launched on another
-  // stream. Null: no lines. Called under the lane's lock, so it must not call the session.
+  // Receives one line per program and reason that keeps its calls from replaying. Depending on the
+  // reason, the line has the addresses of static inputs that moved, the number of graphs at a
+  // limit, the leases around the call, or the extents that are too large. There is also one line
+  // per static input that calls copy from then on, and per program whose recording captured no
+  // work, because it launched on another stream. Null: no lines. Called under the lane's lock, so
+  // it must not call the session.
   std::function<void(const std::string& line)> log;
   // The clock for recordings: nanoseconds that never go back; null: a steady clock. It gives
   // NodeInfo::record_ns, which eviction weighs. Called on the thread that records.

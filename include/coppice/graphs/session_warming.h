@@ -1,5 +1,5 @@
-// What a session does before traffic: it plans and records buckets that calls will use. A profile
-// says which buckets earlier traffic used.
+// Before traffic, a session plans and records buckets that calls will use. A profile says which
+// buckets earlier traffic used.
 //
 // Units: bytes, nanoseconds, elements where named so. Threads: any method from any thread; a method
 // holds the lane's lock while it records.
@@ -48,8 +48,8 @@ struct WarmOptions {
 // One call of a sequence to warm, in which outputs of earlier calls are inputs of later ones.
 struct WarmStep {
   // Element `input` of Call::inputs is output `output` of step `step`, from its first element on.
-  // That step is an earlier one, or this one. A step that names itself reads its own last run; its
-  // first run reads that output of the step before.
+  // That step is an earlier one, or this one. A step that names itself reads the output of its own
+  // previous run; its first run reads that output of the step before it.
   struct Feed {
     size_t input = 0;
     size_t step = 0;
@@ -97,47 +97,49 @@ class SessionWarming {
                                                   std::span<const int64_t> scalars) const;
 
   // Records, before traffic, the graphs of calls that read each other's outputs: a prefill, a
-  // decode step, that step on its own output. It runs none of them; only a bucket that was never
-  // warmed runs once, on zeros. It walks the steps in order and records the graph of each, planned
-  // around the outputs that are leased at that point. It assumes that each lease is held until the
-  // last step that reads it has run, and repeats a step that feeds itself until no new graph is
-  // needed. The graphs are for calls outside a ChainScope, at the bucket's extents and below,
-  // whether the host or the device decides them. Graphs that exist are skipped. Waits for the
-  // device; trims the eager window. `options.progress` gets (step, steps) when a step is first
-  // reached; `options.scratch` is ignored, because each step has its own.
+  // decode step, that step on its own output. It does not run the calls; only a bucket that was
+  // never warmed runs once, on zeros. It goes through the steps in order, and records the graph of
+  // each step around the outputs that are leased at that point. It assumes that each lease is held
+  // until the last step that reads it has run, and repeats a step that feeds itself until no new
+  // graph is needed. The graphs are for calls outside a ChainScope, with extents up to those of the
+  // bucket, no matter whether the host or the device decides the extents. Graphs that exist are
+  // skipped. Waits for the device; trims the eager window. `options.progress` gets (step, steps)
+  // when a step is first reached; `options.scratch` is ignored, because each step has its own.
   //
   // Errors: as the other Warm; also
   //         kInvalidArgument     a step has no program; a feed names an input or a count that does
   //                              not exist or that another feed has; a feed names an output that
   //                              does not exist, is static, has another dtype or rank, or is too
-  //                              small; a feed names a later step, or, in the first step, itself;
+  //                              small; a feed names a later step, or a feed of the first step
+  //                              names that step;
   //         kFailedPrecondition  a ChainScope is open on the lane.
   absl::Status Warm(std::span<const WarmStep> steps, const WarmOptions& options);
 
-  // Writes to `path` how often each bucket of the session's programs was launched: since the
-  // session began, on all lanes, by graphs that exist or were evicted, plus the counts of the
-  // profiles that it loaded. Programs that were reset or unregistered lose their counts. The file
+  // Writes to `path` how often each bucket of the session's programs was launched. The counts are
+  // of all lanes since the session began, by graphs that exist or were evicted, and include those
+  // of loaded profiles. Programs that were reset or unregistered lose their counts. The file
   // replaces an earlier one only when it is complete. May run while calls run; the calls of a lane
   // wait while that lane is read.
   //
-  // Errors: the code of its errno, if the file cannot be written; otherwise the driver's.
+  // Errors: the code for the errno if the file cannot be written; otherwise the driver's.
   absl::Status SaveProfile(const std::string& path) const;
 
   // Records the buckets of a profile before traffic, as roots, as Warm would, one after another;
   // the lane's lock is held for one bucket at a time. The bucket that saves most comes first, by
   // launches times graph nodes. (A run without a graph costs the host about the same for each node,
   // and a replay costs one launch, whatever is in the graph. Unlike times, this product is the same
-  // on every machine.) Equal ones come in the order of the file. What cannot be recorded is left
-  // out, and the result says why; existing graphs stay. A bucket that would exceed a limit is left
-  // out, but smaller ones after it are not. If the profile's bytes are right, no other graph is
-  // dropped for a bucket; if one is dropped all the same, recording ends. Waits for the device;
-  // trims the eager window. SaveProfile adds to the counts of the profile.
+  // on every machine.) Buckets with equal savings come in the order of the file. A bucket that
+  // cannot be recorded is left out, and the result says why; existing graphs stay. A bucket that
+  // would exceed a limit is left out, but smaller ones after it are not. If the bytes in the
+  // profile are right, no other graph is dropped for a bucket; if one is dropped nevertheless,
+  // recording ends. Waits for the device; trims the eager window. SaveProfile adds to the counts of
+  // the profile.
   //
-  // Errors: the code of its errno, if the file cannot be read;
-  //         kInvalidArgument     it is no profile (the message has the JSON pointer of what is
-  //                              wrong), has more than 64 MiB, or nests too deeply; of the options:
-  //                              there is no such lane, a limit is negative, a binding is of no
-  //                              program of the session;
+  // Errors: the code for the errno if the file cannot be read;
+  //         kInvalidArgument     it is not a profile (the message has the JSON pointer of the
+  //                              error), has more than 64 MiB, or nests too deeply; an option is
+  //                              wrong: there is no such lane, a limit is negative, or a binding
+  //                              belongs to no program of the session;
   //         kUnimplemented       another major version;
   //         kFailedPrecondition  the session is suspended, or the lane is lent;
   //         otherwise the driver's, if the device is lost. Only then may something have changed.

@@ -42,16 +42,16 @@ struct TraceOptions {
 // The trace of a session. Without one, its methods do nothing.
 class SessionTrace {
  public:
-  // Puts a mark of this name into the trace, at this time, such as where a phase of the application
-  // begins. Names may repeat. Cost: allocates.
+  // Puts a mark with this name into the trace at the present time, for example where a phase of the
+  // application begins. Names may repeat. Cost: allocates.
   void Mark(std::string_view name);
 
-  // Puts a request's times into the trace, from which profilers compute percentiles. Errors:
+  // Puts a request's times into the trace. Profilers compute percentiles from them. Errors:
   // kInvalidArgument times or tokens are outside the ranges of RequestTimes.
   absl::Status NoteRequest(const RequestTimes& times);
 
-  // Waits until the trace's file holds all that happened before. Errors: the code of its errno, if
-  // a write has failed since Create.
+  // Waits until the trace's file holds all earlier events. Errors: the code for the errno if a
+  // write has failed since Create.
   absl::Status Flush() const;
 
  private:

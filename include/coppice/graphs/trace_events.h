@@ -1,7 +1,8 @@
 // What happened in a session, as a stream of small events, and the file that holds them.
 //
-// A trace answers what the counters cannot: which bucket used which bytes when, why a call did not
-// replay, and whether any memory was used twice at once. `coppice prof` reads it.
+// A trace answers questions that the counters cannot: which bucket used which bytes when, why a
+// call did not replay, and whether any memory was used twice at the same time. `coppice prof` reads
+// it.
 //
 // The file is text, one JSON value per line: an object is a definition, an array is an event. A
 // definition comes before the first event that names it. Events of one lane are in the order in
@@ -26,7 +27,7 @@
 //   ...
 //
 // An event has its time, its name, its lane, and the fields of its struct below, in order. The name
-// is the struct's, an enumerator is its word, extents are a list. The lane is -1 if an event
+// is that of the struct, enumerators are words, and extents are a list. The lane is -1 if an event
 // concerns the whole session.
 //
 // A session's `options` and a program's `spec` are the documents of session_documents.h. `policies`
@@ -34,11 +35,11 @@
 // indices of symbols and a joint document.
 //
 // In a node, `output` is the index of the output that lies in the buffer, or -1. `around` and
-// `buffers` are in bytes from the start of the lane's plan window. Lifetimes are in steps of what
-// was planned: the allocations of the warm-up in order, or the nodes of its graph if that forks.
-// `kernels` are the launches of its graphs, in the order of their nodes: name, blocks, threads,
-// bytes of dynamic shared memory. A buffer's label is its name in the program, or the name of its
-// output; "" if it has no name. Scalars are those of the key.
+// `buffers` are in bytes from the start of the lane's plan window. Lifetimes count the steps that
+// were planned: the allocations of the warm-up in order, or the nodes of its graph if the graph
+// forks. `kernels` are the launches of its graphs, in the order of their nodes: name, blocks,
+// threads, bytes of dynamic shared memory. A buffer's label is its name in the program, or the name
+// of its output; "" if it has no name. Scalars are those of the key.
 //
 // A failure says why a recording failed. If a driver call failed, `code` is CUDA's name of its
 // result; otherwise `driver_call` is empty and `code` is that of the absl::Status. If calls of a
@@ -47,8 +48,8 @@
 // A call over the largest bucket has a bucket with the call's own extents and no nodes. Other calls
 // that no bucket serves, such as those of an eager session, have bucket -1.
 //
-// A replay whose lease is dropped before the lane's next call is one event. Events for what a call
-// reads and writes over come before the event of the call.
+// A replay whose lease is dropped before the lane's next call is one event. Events about outputs
+// that a call reads or writes over come before the event of the call.
 //
 // Units: bytes; nanoseconds since the session was made; elements where named so. Threads: plain
 // values.
@@ -112,8 +113,8 @@ struct CallEvent {
   ProgramNumber program;            // The program that it called.
   TraceExtents extents;             // Real extents, one per symbol of the program.
   // How long the host was busy with it until this event; -1: not measured. One in 64 calls of a
-  // lane is timed, from the check of its arguments. So is each call that does not find its graph,
-  // from the point where that is known, except calls of Include. >= -1.
+  // lane is timed, from the check of its arguments. Each call that does not find its graph is
+  // timed, too, from the point where that is known, except calls of Include. >= -1.
   int64_t host_ns = -1;
   OutputMode outputs = OutputMode::kBorrow;  // Where its outputs went.
 };
@@ -142,7 +143,7 @@ struct OutputsEvent {
   NodeNumber node;
 };
 
-// A call reads a leased output where it lies.
+// A call reads a leased output in place.
 struct UseEvent {
   int64_t call = 0;          // The call that reads. >= 1.
   int64_t other_call = 0;    // The call that made the output. >= 1.
@@ -197,8 +198,8 @@ struct PolicyEvent {
 struct StaticsEvent {
   ProgramNumber program;  // The program.
   // Bytes of its bound tensors: weights, caches. They are the application's, so no MemoryKind
-  // counts them. A byte of several tensors counts once. Constants of packages do not count here,
-  // because MemoryKind::kConstants has them.
+  // counts them. A byte that several tensors share counts once. Constants of packages do not count
+  // here, because MemoryKind::kConstants has them.
   int64_t bytes = 0;
   int64_t total_bytes = 0;  // The same for all programs.
 };

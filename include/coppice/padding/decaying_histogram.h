@@ -3,8 +3,8 @@
 //
 // Each call pays only for Add, one atomic increment of an existing counter. Calls since the last
 // Fold are young and weigh 1. Fold decays the older calls by the number of young ones, makes the
-// young ones old, and returns all as a histogram to learn from. Fold every few thousand calls;
-// half-lives are exact to that granularity.
+// young ones old, and returns all calls as a histogram to learn from. Call Fold after every few
+// thousand calls; half-lives are exact to that granularity.
 //
 //   Add Add Add ──► counters ──Fold──► weights x 2^(-calls / half_life) + counters ──► histogram
 //
@@ -50,20 +50,21 @@ class DecayingHistogram {
   // the limit are left out. Cost: O(counters); allocates.
   SizeHistogram Fold();
 
-  int64_t calls() const;   // All calls that were added, also beyond the limit; as of the last Fold.
-  int64_t beyond() const;  // Those of sizes beyond the limit.
-  int64_t align() const;   // Sizes are counted as multiples of it, or as the limit.
+  int64_t calls() const;   // All calls that were added before the last Fold, including those beyond
+                           // the limit.
+  int64_t beyond() const;  // Calls of sizes beyond the limit.
+  int64_t align() const;   // Sizes are counted as multiples of this, or as the limit.
   const Options& options() const;
 
-  // Folds, and writes everything on one line. Read reads it back as the same; `coppice tune` reads
-  // it as a trace with the columns size and count:
+  // Folds, and writes everything on one line. Read makes an equal histogram from it. `coppice tune`
+  // reads it as a table with the columns size and count:
   //   {"version": 1, "limit": 512, "half_life": "4000", "calls": 3, "beyond": 0,
   //    "sizes": [[1, "1.5"], [64, "1"]]}
   std::string ToJson();
 
   // Reads what ToJson wrote. Fractions are strings, so that they keep every bit. Errors:
-  // kInvalidArgument it is no such document (the message has `where` and the place); kUnimplemented
-  // it has another version, or none.
+  // kInvalidArgument the text is not such a document (the message has `where` and the place of the
+  // error); kUnimplemented it has another version, or none.
   static absl::StatusOr<DecayingHistogram> Read(std::string_view text, const std::string& where);
 
  private:

@@ -2,16 +2,16 @@
 //
 // A call of size (a, b) in a bucket costs cost(bucket) - cost(size). LearnJoint chooses at most
 // `count` buckets for which the sum over all calls, plus a price per bucket, is small. For a grid
-// it tries every division of the count between the two ladders, and in turns finds the exact best
-// ladder of one symbol while the other's is fixed. For a list it starts from that grid and from a
-// greedy one, and moves, drops and adds buckets while that helps. Neither is the optimum, which is
-// too expensive to find.
+// it tries every division of the count between the two ladders. For each, it finds the exact best
+// ladder of one symbol while the other ladder is fixed, and takes turns. For a list it starts from
+// that grid and from a greedy list, and moves, drops and adds buckets while that helps. Neither is
+// the optimum, which is too expensive to find.
 //
-// A prior spreads a share of the weight over sizes that were not seen. With it and without caps,
-// limits do not change how sizes below them are padded: learned buckets end at the largest extents
-// of the traffic, and buckets beyond double. These are not part of the count, because a bucket that
-// nobody calls has no graph. Caps limit the padding of each extent, whether its size was seen or
-// not; only a grid keeps caps.
+// A prior spreads a share of the weight over sizes that were not seen. With a prior and without
+// caps, limits do not change how sizes below them are padded: learned buckets end at the largest
+// extents of the traffic, and buckets beyond double. These are not part of the count, because a
+// bucket without calls has no graph. Caps limit the padding of each extent, whether its size was
+// seen or not; only a grid keeps caps.
 //
 // Units: extents count elements; counts are calls; costs and prices are in the unit of `cost`.
 // Threads: pure functions; `cost` and `price_of` are called from the caller's thread only.
@@ -46,28 +46,28 @@ struct JointOptions {
   // The largest bucket, or, if the rule forbids it, those that JointPolicy::List describes. Larger
   // sizes in the histogram have no bucket and are ignored.
   JointSize limit;  // Each extent in [1, PaddingPolicy::kExtentMax].
-  // The most buckets, with those that the limit needs, but without those that double; 0: as many as
-  // are worth their price, at most kJointPricedMax.
+  // The most buckets, with those that the limit needs, but without those that double; 0: all that
+  // save more than their price, at most kJointPricedMax.
   int64_t count = 0;  // In [0, JointPolicy::kListMax].
-  // What a bucket itself costs, compared with all calls of the histogram. `price_of`, if given,
-  // makes it depend on the bucket.
+  // The cost of having a bucket, compared with that of all calls of the histogram. If `price_of` is
+  // given, the price depends on the bucket.
   double price = 0;  // >= 0, finite; a count or a price must be given.
   std::function<double(JointSize bucket)> price_of;
-  // Buckets obey a * b <= budget. A size that obeys it, but that no bucket can hold, counts as if
-  // it ran in a bucket as costly as the limit.
+  // Buckets obey a * b <= budget. A size that obeys the rule, but that no bucket can hold, counts
+  // as if it ran in a bucket that costs as much as the limit.
   int64_t budget = 0;  // 0: no rule; or at least each extent of the limit.
   // Extents of buckets are multiples of these, except for the limit and forced buckets.
   JointSize align = {1, 1};  // Each >= 1.
-  // Buckets that are always there, such as the one that most calls fill, unless another that costs
-  // no more holds them. In a grid, both extents are in their ladders.
+  // Buckets that are always included, such as one for the most common size. A forced bucket is
+  // dropped if it fits into another bucket that costs no more. In a grid, both extents are in their
+  // ladders.
   std::vector<JointSize> forced;  // Within the limit and the rule.
   // The share of the weight that is spread over all sizes up to the largest extents of the
   // histogram, or, with caps, up to the limit; the calls of the histogram have the rest. A size (a,
   // b) gets a part in proportion to 1 / (a * b), times the mean over all calls of min(1, (call.a /
-  // a)^2) * min(1, (call.b / b)^2). 0: sizes that nobody called get no weight, and no buckets
-  // double.
+  // a)^2) * min(1, (call.b / b)^2). 0: sizes that no call had get no weight, and no buckets double.
   double prior = 0.05;  // In [0, 1].
-  // Caps for each extent by itself. With any cap the buckets are a grid.
+  // Caps for each extent separately. With any cap, the buckets are a grid.
   JointCap cap_a;
   JointCap cap_b;
   JointCost cost;  // Empty: the number of elements.
@@ -85,10 +85,10 @@ struct LearnedJoint {
 };
 
 // Deterministic: equal arguments give equal buckets. Errors: kInvalidArgument an option is outside
-// its range; there is no call within the limit and the rule; the count is below what the limit and
-// the forced buckets, or the caps, need (the message has the number); caps are given for a list; a
-// cost, or the price of a bucket that it learns, is negative or not finite. Cost: seconds for
-// thousands of sizes and hundreds of buckets; allocates.
+// its range; there is no call within the limit and the rule; the count is too small for the limit
+// and the forced buckets, or for the caps (the message has the smallest count that is enough); caps
+// are given for a list; a cost, or the price of a learned bucket, is negative or not finite. Cost:
+// seconds for thousands of sizes and hundreds of buckets; allocates.
 absl::StatusOr<LearnedJoint> LearnJoint(const JointHistogram& histogram,
                                         const JointOptions& options);
 

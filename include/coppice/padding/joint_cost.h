@@ -4,7 +4,7 @@
 // corners of the range show where more buckets are worth their cost.
 //
 // Units: extents count elements; costs are in any unit of the caller, such as microseconds.
-// Threads: pure function; what it returns may be called from any thread.
+// Threads: pure function; the returned function may be called from any thread.
 
 #pragma once
 
@@ -22,12 +22,12 @@ struct JointCostRow {
 };
 
 // Rows in any order, at least one for each pair of an extent a and an extent b that occur in rows.
-// Rows of one size are averaged. If noise makes a larger size cheaper, the table is the mean of two
-// non-decreasing ones: the least above it, and the largest below it. It is linear between rows
-// along each extent; below the first row of an extent it has that row's cost, above the last that
-// row's cost per element of the extent. Errors: kInvalidArgument there is no row, an extent is
-// below 0, a cost is below 0 or not finite, no cost is above 0, or a pair has no row. Cost of a
-// call: two binary searches.
+// Rows of the same size are averaged. If noise makes a larger size cheaper, the table is replaced
+// by the mean of two non-decreasing tables: the least one above it, and the largest one below it.
+// It is linear between rows along each extent; below the first row of an extent it has that row's
+// cost; above the last row it has that row's cost per element of the extent. Errors:
+// kInvalidArgument there is no row, an extent is below 0, a cost is below 0 or not finite, no cost
+// is above 0, or a pair has no row. Cost of a call: two binary searches.
 absl::StatusOr<JointCost> JointCostTable(std::span<const JointCostRow> rows);
 
 }  // namespace coppice

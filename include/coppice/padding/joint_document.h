@@ -24,7 +24,7 @@
 
 namespace coppice {
 
-// What a joint policy was learned from.
+// The traffic that a joint policy was learned from.
 struct JointLearnedFrom {
   double waste_pct = 0;  // Expected waste for the same traffic. >= 0, finite.
   double mass = 0;       // Calls. >= 0, finite.
@@ -41,11 +41,11 @@ struct JointDocument {
 // Give other texts to ReadPolicyDocument. Cost: parses it.
 bool IsJointDocument(std::string_view text);
 
-// Reads a document; `where` names it in errors. Errors: kInvalidArgument it is no such document
-// (the message has the place in it); kUnimplemented it has another version.
+// Reads a document; `where` names it in errors. Errors: kInvalidArgument the text is not such a
+// document (the message has the place of the error); kUnimplemented it has another version.
 absl::StatusOr<JointDocument> ReadJointDocument(std::string_view text, const std::string& where);
 
-// The document on one line, which ReadJointDocument reads back as the same.
+// The document on one line. ReadJointDocument reads an equal document from it.
 std::string WriteJointDocument(const JointDocument& document);
 
 }  // namespace coppice

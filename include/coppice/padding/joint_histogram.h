@@ -1,4 +1,4 @@
-// How often each pair of sizes of two symbols was called.
+// Counts how many calls had each pair of sizes of two symbols.
 //
 // Counts are real numbers, so that old traffic may weigh less than new.
 //
@@ -46,7 +46,7 @@ class JointHistogram {
   double mass_ = 0;
 };
 
-// What traffic would cost with a policy.
+// The cost of traffic with a policy.
 struct JointScore {
   double calls = 0;      // Calls that have a bucket; only they are in the costs.
   double beyond = 0;     // Calls without a bucket.

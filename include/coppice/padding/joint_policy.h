@@ -2,7 +2,7 @@
 //
 // A call of size (a, b) runs in the cheapest bucket (a', b') with a' >= a and b' >= b. A grid has
 // every pair of buckets of two ladders. A list has any pairs, such as those of the traffic, so that
-// no graph is recorded for pairs that never come.
+// no graph is recorded for pairs that never occur.
 //
 //   grid pow2/64,256,1024, limit 4x1024        list 1x1024,2x256,4x64,4x1024
 //   b 1024  o   o       o                      b 1024  o           o
@@ -11,9 +11,9 @@
 //           1   2   3   4  a                           1   2   3   4  a
 //
 // A rule a' x b' <= budget leaves buckets out: with /budget:1024 the grid above lacks 2x1024 and
-// 4x1024. Only buckets that obey the rule exist, so a size beyond it has no bucket. Every extent up
-// to its limit is in some bucket: a list has the largest buckets that the rule allows at each
-// limit, and a grid whose rule leaves a maximum without a bucket is refused.
+// 4x1024. Only buckets that obey the rule exist, so a size that breaks it has no bucket. Every
+// extent up to its limit is in some bucket: a list has the largest buckets that the rule allows at
+// each limit, and a grid whose rule leaves a maximum without a bucket is refused.
 //
 // Units: extents count elements along each symbol's axes, a budget their product.
 // Threads: immutable once created; every const method may be called from any thread.
@@ -43,17 +43,17 @@ struct JointSize {
 
   int64_t elements() const { return a * b; }
   bool Holds(const JointSize& size) const { return a >= size.a && b >= size.b; }
-  // NOLINTNEXTLINE(modernize-use-nullptr): the 0 is of the compiler's own.
+  // NOLINTNEXTLINE(modernize-use-nullptr): the 0 is the compiler's own.
   friend auto operator<=>(const JointSize&, const JointSize&) = default;
 };
 
-// What a call in a bucket costs: finite, not negative, and non-decreasing in each extent. If empty,
-// the number of elements of the bucket.
+// The cost of a call in a bucket: finite, not negative, and non-decreasing in each extent. An empty
+// function means the number of elements of the bucket.
 using JointCost = std::function<double(JointSize bucket)>;
 
 // Limits on padding: a policy refuses these calls although a bucket holds them.
 struct JointGuard {
-  // A call is refused if its bucket has more than this times its elements; 0: never.
+  // A call is refused if its bucket has more than this number times its elements; 0: never.
   double max_ratio = 0;  // 0, or >= 1 and finite.
   // The ratio does not apply to buckets of fewer elements.
   int64_t min_replay_elements = 0;  // >= 0.
@@ -67,18 +67,19 @@ class JointPolicy {
   // that occur in buckets.
   static constexpr int64_t kListMax = 4096;
 
-  // Every pair of the two ladders that obeys the rule; a budget of 0 is no rule. Errors:
-  // kInvalidArgument if the budget is negative, or leaves one of the maxima without a bucket, or if
-  // a ladder has a guard.
+  // Every pair of the two ladders that obeys the rule; a budget of 0 means that there is no rule.
+  // Errors: kInvalidArgument if the budget is negative, or leaves one of the maxima without a
+  // bucket, or if a ladder has a guard.
   static absl::StatusOr<JointPolicy> Grid(PaddingPolicy a, PaddingPolicy b, int64_t budget = 0);
 
-  // These buckets, in any order, and those that the limit needs: `limit` itself, or, if the rule
-  // forbids it, (limit.a, budget / limit.a) and (budget / limit.b, limit.b), rounded down. Find
-  // prefers the cheaper of two buckets; of equally cheap ones, that with the smaller a, then the
-  // smaller b. Buckets that Find can never return are dropped: repeats, and those that fit in a
-  // preferred one. Errors: kInvalidArgument for a limit outside [1, PaddingPolicy::kExtentMax], a
-  // bucket outside [1, limit] or beyond the rule, a budget that is negative or below one of the
-  // limits, no bucket or more than kListMax, and a cost that is negative or not finite.
+  // A list of these buckets, in any order, and of those that the limit needs: `limit` itself, or,
+  // if the rule forbids it, (limit.a, budget / limit.a) and (budget / limit.b, limit.b), rounded
+  // down. Find prefers the cheaper of two buckets. If both cost the same, it prefers the smaller a,
+  // then the smaller b. Buckets that Find can never return are dropped: repeats, and those that fit
+  // in a preferred one. Errors: kInvalidArgument for a limit outside [1,
+  // PaddingPolicy::kExtentMax], a bucket outside [1, limit] or beyond the rule, a budget that is
+  // negative or below one of the limits, no bucket or more than kListMax, and a cost that is
+  // negative or not finite.
   static absl::StatusOr<JointPolicy> List(std::span<const JointSize> buckets,
                                           JointSize limit,
                                           int64_t budget = 0,
@@ -98,10 +99,10 @@ class JointPolicy {
   absl::StatusOr<JointPolicy> WithGuard(const JointGuard& guard) const;
 
   // Returns the preferred bucket among those that hold (a, b). Returns nullopt if none does,
-  // because the size is beyond the limit or the rule, or every bucket that could hold it is; and if
-  // the guard refuses the bucket. Such a call runs eagerly. Every bucket holds extent 0. Requires:
-  // a >= 0 and b >= 0 (checked). Cost: two table reads for a grid; O(log of the buckets) for a
-  // list, two short searches without branches and one table read. Never allocates.
+  // because the size, or every bucket that could hold it, is beyond the limit or the rule. Also
+  // returns nullopt if the guard refuses the bucket. Such a call runs eagerly. Every bucket holds
+  // extent 0. Requires: a >= 0 and b >= 0 (checked). Cost: two table reads for a grid; O(log of the
+  // buckets) for a list, two short searches without branches and one table read. Never allocates.
   std::optional<JointSize> Find(int64_t a, int64_t b) const {
     const std::optional<JointSize> bucket = FindUnguarded(a, b);
     if (bucket && guard_.max_ratio > 0 && Refuses(*bucket, {a, b})) return std::nullopt;
@@ -119,14 +120,15 @@ class JointPolicy {
 
   // How many buckets there are. Cost: O(buckets of the first ladder).
   int64_t count() const;
-  // The buckets: of a grid in the order of a, then b; of a list with the preferred ones first.
+  // The buckets. Those of a grid are in the order of a, then b. In a list, preferred ones come
+  // first.
   // Requires: no more than PaddingPolicy::kExtentMax (checked). Cost: allocates.
   std::vector<JointSize> buckets() const;
 
   bool is_grid() const { return !axes_.empty(); }
   // The two ladders of a grid; empty for a list.
   std::span<const PaddingPolicy> axes() const { return axes_; }
-  // Whether a list prefers its buckets in another order than by their elements.
+  // Whether a list prefers its buckets in an order other than by their elements.
   bool is_ordered() const { return ordered_; }
   JointSize limit() const { return limit_; }
   int64_t budget() const { return budget_; }  // 0: there is no rule.
@@ -136,11 +138,11 @@ class JointPolicy {
 
  private:
   JointPolicy() = default;
-  // A list, with what its limit needs.
+  // A list that includes the buckets that its limit needs.
   JointPolicy(std::vector<JointSize> buckets, JointSize limit, int64_t budget);
 
-  // The extents that buckets of a list have along one axis. A slot is all extents with the same
-  // leading bits; it says where to begin.
+  // The extents that buckets of a list have along one axis. A slot is the set of extents with the
+  // same leading bits; it says where a search begins.
   class Rungs {
    public:
     Rungs() = default;
@@ -152,7 +154,8 @@ class JointPolicy {
 
    private:
     size_t size_ = 0;
-    std::vector<int32_t> rungs_;    // Strictly increasing, then as many more as a search may read.
+    std::vector<int32_t> rungs_;    // Strictly increasing, followed by padding that a search may
+                                    // read.
     std::vector<uint16_t> begins_;  // By slot: the first rung that is >= the slot's first extent.
     size_t stride_ = 0;             // The first step of a search: a power of two, or 0.
   };

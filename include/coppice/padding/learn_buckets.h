@@ -1,16 +1,16 @@
 // Learns buckets from a histogram: finds the ladder with the least padding. The result is exact.
 //
 // A call of size s in bucket b costs cost(b) - cost(s). LearnBuckets chooses at most `count`
-// buckets that minimise the sum over all calls, plus a price per bucket. The plain optimum puts
-// every bucket where traffic was, with a jump to the limit after it. Two options keep a ladder good
-// when traffic moves. A prior gives weight to sizes that nobody called. Caps limit the padding of
-// each call, whether its size was seen or not.
+// buckets that minimise the sum over all calls, plus a price per bucket. Without options, the
+// optimum puts every bucket at sizes of the traffic, and then jumps to the limit. Two options keep
+// a ladder good when traffic changes. A prior gives weight to sizes that no call had. Caps limit
+// the padding of each call, whether its size was seen or not.
 //
 //   sizes 3 3 3 7 7 40, limit 64      2 buckets: 7 64        3 buckets: 3 7 64, or 7 40 64
 //
 // With a prior and without caps, the limit does not change how sizes below it are padded: learned
 // buckets end at the largest size of the traffic, and from there buckets double up to the limit.
-// These are not part of the count, because a bucket that nobody calls has no graph.
+// These are not part of the count, because a bucket without calls has no graph.
 //
 //   sizes 2..60, 13 buckets, limit 4096      13 buckets up to 60, then 120 240 480 ... 3840 4096
 //
@@ -34,12 +34,12 @@ struct LearnOptions {
   // The last bucket. Larger sizes in the histogram have no bucket and are ignored.
   int64_t limit = 0;  // In [1, PaddingPolicy::kExtentMax].
 
-  // The most buckets, with the limit and forced sizes, but without those that double; 0: as many as
-  // are worth their price.
+  // The most buckets, with the limit and forced sizes, but without those that double; 0: all that
+  // save more than their price.
   int64_t count = 0;  // In [0, candidates].
-  // What a bucket itself costs, compared with all calls of the histogram: bytes of a graph, or time
-  // to record it, converted to the unit of `cost`. `price_of`, if given, makes it depend on the
-  // size.
+  // The cost of having a bucket, compared with that of all calls of the histogram: bytes of a
+  // graph, or time to record it, converted to the unit of `cost`. If `price_of` is given, the price
+  // depends on the size.
   double price = 0;  // >= 0, finite; a count or a price must be given.
   std::function<double(int64_t size)> price_of;
 
@@ -51,8 +51,7 @@ struct LearnOptions {
   // The share of the weight that is spread over all sizes up to the largest of the histogram, or,
   // with caps, up to the limit; the calls of the histogram have the rest. A size x gets a part in
   // proportion to 1 / x, times the mean over all calls of min(1, (size / x)^2), so that sizes which
-  // calls rarely reach get little. 0: sizes that nobody called get no weight, and no buckets
-  // double.
+  // calls rarely reach get little. 0: sizes that no call had get no weight, and no buckets double.
   double prior = 0.05;  // In [0, 1].
 
   // Caps: a call of size s in [1, limit] may be padded to b only if b <= max_ratio * s, or b - s
@@ -66,7 +65,8 @@ struct LearnOptions {
 
 struct LearnedBuckets {
   std::vector<int64_t> buckets;  // Increasing; the last is the limit.
-  int64_t doublings = 0;         // How many of the last ones double and are not part of the count.
+  int64_t doublings = 0;         // How many of the last buckets double and are not part of the
+                                 // count.
   double cost = 0;               // Cost of the histogram's calls up to the limit, padded.
   double real_cost = 0;          // The same, without padding.
   double waste_pct = 0;          // 100 * (cost - real_cost) / real_cost; 0 where that is 0.
@@ -78,12 +78,13 @@ struct LearnedBuckets {
 inline constexpr int64_t kLearnCandidatesMax = int64_t{1} << 22;
 
 // The buckets of least cost, and those that double. The result is exact, up to the rounding of sums
-// of doubles, and equal arguments give equal results: of ladders with equal cost it has the fewest
-// buckets, and the smallest. Errors: kInvalidArgument an option is outside its range; there is no
-// call up to the limit; the count is more than the candidates, less than the forced sizes, or too
-// small for the caps (the message has the smallest that is enough); a cost falls, is below 0 or not
-// finite; kOutOfRange there are more than kLearnCandidatesMax candidates. Cost: about a dozen times
-// O(limit / align), with caps a few times more; allocates.
+// of doubles, and equal arguments give equal results: among ladders with equal cost, it takes the
+// one with the fewest buckets, and of these the one with the smallest. Errors: kInvalidArgument an
+// option is outside its range; there is no call up to the limit; the count is larger than the
+// number of candidates, smaller than that of forced sizes, or too small for the caps (the message
+// has the smallest count that is enough); a cost decreases, is below 0 or is not finite;
+// kOutOfRange there are more than kLearnCandidatesMax candidates. Cost: about a dozen times O(limit
+// / align), with caps a few times more; allocates.
 absl::StatusOr<LearnedBuckets> LearnBuckets(const SizeHistogram& histogram,
                                             const LearnOptions& options);
 

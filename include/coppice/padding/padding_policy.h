@@ -10,7 +10,7 @@
 //   ramp:4:16              4 8 16 32 48                   doubling up to the step, then by the step
 //   1,2,4,48               as written; 48 is added if it is missing
 //   exact                  every extent is its own bucket
-//   vllm, tpu:256, ...     what other systems pad to (padding_presets.h)
+//   vllm, tpu:256, ...     the buckets of other systems (padding_presets.h)
 //
 // A guard keeps calls out of buckets that would be mostly padding. These calls run without a graph,
 // as do calls above the maximum.
@@ -34,7 +34,7 @@ namespace coppice {
 
 // Limits on padding: a policy refuses these calls although a bucket holds them.
 struct PaddingGuard {
-  // A call is refused if its bucket is more than this times its extent; 0: no limit.
+  // A call is refused if its bucket is larger than this number times its extent; 0: no limit.
   double max_ratio = 0;  // 0, or >= 1 and finite.
   // The ratio does not apply to extents below this.
   int64_t min_replay_size = 0;  // >= 0.
@@ -56,14 +56,16 @@ class PaddingPolicy {
   static constexpr int64_t kExtentMax = int64_t{1} << 24;
 
   // Each factory makes a ladder whose last bucket is `maximum`.
-  // Errors: kInvalidArgument if `maximum` is outside [1, kExtentMax] or an argument outside the
-  // range given at it.
+  // Errors: kInvalidArgument if `maximum` is outside [1, kExtentMax] or an argument is outside the
+  // range that is given here.
   static absl::StatusOr<PaddingPolicy> Exact(int64_t maximum);
   static absl::StatusOr<PaddingPolicy> Linear(int64_t step, int64_t maximum);  // step >= 1.
   static absl::StatusOr<PaddingPolicy> Pow2(int64_t maximum);
-  // Buckets grow by at least `ratio` (in (1, 16]) and are multiples of `align` (>= 1) but the last.
+  // Buckets grow by at least `ratio` (in (1, 16]). All except the last are multiples of `align` (>=
+  // 1).
   static absl::StatusOr<PaddingPolicy> Geometric(double ratio, int64_t align, int64_t maximum);
-  // Doubles from `minimum` (>= 1) up to `step` (>= minimum), itself a bucket, then grows by `step`.
+  // Doubles from `minimum` (>= 1) up to `step` (>= minimum), which is a bucket, then grows by
+  // `step`.
   static absl::StatusOr<PaddingPolicy> Ramp(int64_t minimum, int64_t step, int64_t maximum);
   // Any positive extents in any order, at least one. Repeats are dropped; extents above `maximum`
   // are an error.
@@ -76,12 +78,13 @@ class PaddingPolicy {
   static absl::StatusOr<PaddingPolicy> Parse(const std::string& text, int64_t maximum);
 
   // The same ladder with this guard instead of its own. Errors: kInvalidArgument a field of the
-  // guard is outside its range, there is not one lower bound per bucket, or the policy is `exact`.
+  // guard is outside its range, the number of lower bounds is not that of buckets, or the policy is
+  // `exact`.
   // Cost: O(maximum); allocates.
   absl::StatusOr<PaddingPolicy> WithGuard(const PaddingGuard& guard) const;
 
   // Returns the smallest bucket that holds `extent`, or nullopt if it is above the maximum or the
-  // guard refuses it. A miss is an ordinary outcome: the caller runs that call eagerly, without a
+  // guard refuses it. nullopt is an ordinary outcome: the caller runs that call eagerly, without a
   // graph. Extent 0 has bucket `buckets().front()`. Requires: extent >= 0 (checked). Cost: O(1),
   // one table read; never allocates.
   std::optional<int64_t> Find(int64_t extent) const {

@@ -26,11 +26,11 @@ namespace coppice {
 // The version that is written, and the only one that is read.
 inline constexpr int64_t kPolicyDocumentVersion = 1;
 
-// What a policy was learned from.
+// The traffic that a policy was learned from.
 struct LearnedFrom {
   double waste_pct = 0;  // Expected waste for the same traffic. >= 0.
   double mass = 0;       // Calls. >= 0.
-  int64_t limit = 0;     // The largest size that was asked for. >= 1.
+  int64_t limit = 0;     // The limit that was given to LearnBuckets. >= 1.
 
   friend bool operator==(const LearnedFrom&, const LearnedFrom&) = default;
 };
@@ -40,15 +40,16 @@ struct PolicyDocument {
   std::optional<LearnedFrom> learned;
 };
 
-// Reads a document; `where` names it in errors. `maximum`, unless it is 0, is the maximum if the
-// document gives none; a document that gives another one is an error. Errors: kInvalidArgument it
-// is no such document (the message has the place in it); kUnimplemented it has another version.
+// Reads a document; `where` names it in errors. If `maximum` is not 0, it is the maximum of a
+// document that gives none; a document that gives another maximum is an error. Errors:
+// kInvalidArgument the text is not such a document (the message has the place of the error);
+// kUnimplemented it has another version.
 absl::StatusOr<PolicyDocument> ReadPolicyDocument(std::string_view text,
                                                   const std::string& where,
                                                   int64_t maximum = 0);
 
-// The document on one line, which ReadPolicyDocument reads back as the same. A ladder with a name
-// is written by its name, a list with its buckets.
+// The document on one line. ReadPolicyDocument reads an equal document from it. A ladder with a
+// name is written as its name, and a list as its buckets.
 std::string WritePolicyDocument(const PolicyDocument& document);
 
 }  // namespace coppice

@@ -1,4 +1,4 @@
-// The cost of traffic with a policy: per bucket, and for the sizes that cost the most.
+// The cost of traffic with a policy, in all, per bucket, and for the sizes that cost the most.
 //
 // Units: sizes count elements; counts are calls; costs are in the unit of the BucketCost.
 // Threads: pure functions.
@@ -14,7 +14,7 @@
 
 namespace coppice {
 
-// What runs in one bucket.
+// The calls in one bucket.
 struct BucketScore {
   int64_t bucket = 0;
   double calls = 0;
@@ -38,7 +38,8 @@ struct PolicyScore {
   double real_cost = 0;  // Without padding.
   double waste_pct = 0;  // 100 * (cost - real_cost) / real_cost; 0 where that is 0.
   int64_t buckets = 0;   // Buckets of the policy; for `exact`, sizes that were called.
-  // Every bucket of the policy in order, also without calls; for `exact` only those with calls.
+  // Every bucket of the policy in order, including those without calls; for `exact`, only those
+  // with calls.
   std::vector<BucketScore> per_bucket;
   std::vector<SizeLoss> worst;  // At most `worst_max` sizes, the most costly first.
 };

@@ -1,4 +1,5 @@
-// How often each size was called. Buckets are learned from it, and scored with it.
+// Counts how many calls had each size. Buckets are learned from such a histogram, and scored with
+// it.
 //
 // Counts are real numbers, so that old traffic may weigh less than new.
 //
@@ -43,7 +44,7 @@ class SizeHistogram {
   bool empty() const { return counts_.empty(); }
   // Calls of all sizes.
   double mass() const { return mass_; }
-  // The largest size, or 0 without a call.
+  // The largest size, or 0 if there are no calls.
   int64_t largest() const { return counts_.empty() ? 0 : counts_.back().size; }
 
  private:
