@@ -648,8 +648,7 @@ enum {
 enum {
   COPPICE_SYMBOL_AUTO = 0,    /* Static until a call brings a second extent, then maybe dynamic. */
   COPPICE_SYMBOL_DYNAMIC = 1, /* Padded as its policy says. */
-  /* Padded as its policy says if a claim allows padding; otherwise every extent is its own
-   * bucket. */
+  /* Padded by its policy if a claim allows it; else every extent is its own bucket. */
   COPPICE_SYMBOL_MAYBE_DYNAMIC = 2,
   COPPICE_SYMBOL_STATIC = 3, /* Never padded: every extent is part of the key as it is. */
 };

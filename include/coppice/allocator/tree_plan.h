@@ -53,7 +53,7 @@ struct TreePlan {
 };
 
 // Plans all nodes together, as one problem with `options`.
-// Errors: kInvalidArgument malformed buffers, a parent that is not an earlier node, an output that
+// Errors: kInvalidArgument  malformed buffers, a parent that is not an earlier node, an output that
 //                           is not a buffer of its node, negative levels, last steps below 1, 2^63
 //                           steps or more.
 // Cost: that of PlanBuffers for all buffers, twice if the bound is missed; plus O(nodes * depth).

@@ -9,10 +9,9 @@
 //   spec.inputs = {{.name = "x", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
 //   spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
 //
-// A replay does not run the callable, so values that it reads on the host are frozen when it is
+// A replay does not run the callable: values that it reads on the host are frozen when it is
 // recorded. What may differ between calls must be an input, a symbol or a scalar of the spec. A
-// callable must not call its session, nor read or drop its leases: the lane's lock is held
-// (checked).
+// callable must not call its session or use its leases, because the lane's lock is held (checked).
 //
 // Code that cannot be captured (host code that decides, a library that synchronises) goes into
 // CallContext::Break. The program is then recorded as several graphs with that code between them.
@@ -85,19 +84,17 @@ const char* NameOf(OverMaximum over_maximum);
 
 // How a symbol's extents become buckets.
 enum class SymbolKind : uint8_t {
-  // Static until a call brings a second extent, then maybe dynamic. Extents that were only warmed,
-  // and not called, do not count.
+  // Static until a call brings a second extent, then maybe dynamic. Warming does not count.
   kAuto,
   kDynamic,       // Padded as its policy says. A claim must allow padding, or the spec is invalid.
-  kMaybeDynamic,  // Padded as its policy says if a claim allows padding; otherwise every extent is
-                  // its own bucket.
+  kMaybeDynamic,  // Padded by its policy if a claim allows it; else every extent is its own bucket.
   kStatic,        // Never padded: every extent is part of the key as it is.
 };
 const char* NameOf(SymbolKind kind);
 
 // A dynamic size, bound to every (input, axis) whose Dim names it. All these axes must have the
 // same size in a call. Axes that share no symbol are independent, even if their sizes are equal. A
-// symbol that is given, or bound to a scalar, needs no axis; if an axis names it, its size must
+// symbol that is given, or bound to a scalar, needs no axis; if it has axes, their sizes must
 // agree.
 struct SymbolSpec {
   std::string name;      // Its name in axes and expressions.
@@ -230,11 +227,11 @@ struct InputSpec {
   Dims strides{};
   InputRole role = InputRole::kCopy;  // How it reaches the kernels.
   // Its contents beyond its real extents. Staging writes the fill, even if a claim allows other
-  // contents. If the input is an output of the lane's path, its padding holds what its producer
-  // left there. If it has padding, or the device decides its extent, it is read in place only if it
-  // is not mutated and its padding may hold any bits. That is so if its fill is undefined, or if
-  // every symbol of the axes that are padded in this call claims kAny, or kMasked by its program.
-  // Otherwise it is staged.
+  // contents. The padding of an output of the lane's path holds what its producer left there. If
+  // such an input has padding, or the device decides its extent, it is read in place only if it is
+  // not mutated and its padding may hold any bits: its fill is undefined, or every symbol of the
+  // axes that are padded in this call claims kAny, or kMasked by its program. Otherwise it is
+  // staged.
   Fill fill{};
   // The program writes to it. A static input is written in place. A staged input is copied back to
   // the caller's tensor after the run. No other tensor of the call, except its counts, may lie
@@ -308,11 +305,9 @@ struct ProgramSpec {
   // a temporary as soon as it is freed; otherwise only after the run, because a forked stream may
   // still use them. A recording that forks is refused.
   bool one_stream = false;
-  // Promises that two threads may run the callable at once, which recording in the background
-  // needs.
+  // Promises that two threads may run the callable at once, as background recording requires.
   bool thread_safe = false;
-  // Distinguishes programs with the same name, for example by adapter or draft length. See
-  // Session::Find.
+  // Distinguishes programs of the same name, e.g. by adapter or draft length. See Session::Find.
   std::string variant{};
   // Conditions on symbols (real extents) and scalars under which the program is correct, in the
   // language of base/expression.h. A call is refused if a guard fails. Buckets are not checked,
@@ -327,8 +322,7 @@ struct ProgramSpec {
   // How far one call advances the offset of its generator, rounded up to a multiple of 4; 0: the
   // program has no random state. See RandomWord.
   int64_t random_numbers_per_call = 0;
-  Generator* generator = nullptr;      // Random source; null: the session's. It must outlive the
-                                       // session.
+  Generator* generator = nullptr;      // Random source, outlives the session; null: the session's.
   GateMode gate = GateMode::kSession;  // Whether its graphs are kept only if they are faster.
   // Whether replays compute at the sizes of their call. Only for programs of packages, without
   // counted or ragged sizes.
@@ -358,10 +352,9 @@ struct ProgramSpec {
   Dim AddExtent(std::string expression);
 
   // Turns the fixed axes of copied inputs that `text` names ("x:0,kv*:1") into symbols with this
-  // policy and kind. Each entry appends one symbol, which all axes of the entry share. Outputs keep
-  // their dims. To rename a symbol, do so before a guard or a bound names it. Errors:
-  // kInvalidArgument the text is malformed, or an entry names no axis or one that is a symbol
-  // already.
+  // policy and kind. Each entry appends one symbol, which all its axes share. Outputs keep their
+  // dims. Rename a symbol before a guard or a bound names it. Errors: kInvalidArgument the text is
+  // malformed, or an entry names no axis or one that is a symbol already.
   absl::Status AddDynamicAxes(const std::string& text,
                               const PaddingPolicy& policy,
                               SymbolKind kind = SymbolKind::kAuto);
@@ -421,8 +414,7 @@ enum class Phase : uint8_t {
   kEager,   // At the call's own extents, without a graph.
 };
 
-// Host code between two graphs of a program; see CallContext::Break. May enqueue work on the stream
-// and wait for it.
+// Host code between two graphs; see CallContext::Break. May enqueue work on the stream and wait.
 using EagerStep = absl::AnyInvocable<absl::Status(CuStream stream)>;
 
 // One run, as a callable sees it. Valid only inside the callable.
@@ -464,9 +456,9 @@ class CallContext {
   absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) { return Allocate(bytes, {}); }
 
   // Ends the life of a temporary: later kernels on the stream may reuse its bytes. For a copied
-  // input, it declares that the run no longer reads the input. If the call donates that input, and
-  // it is read in place, its bytes are reused, too; otherwise nothing happens, so a program may
-  // always free it.
+  // input, declares that the run no longer reads it. If the call donates that input, and it is read
+  // in place, its bytes are reused, too; otherwise nothing happens, so a program may always free
+  // it.
   // Errors: kInvalidArgument  `address` is neither a live temporary of this run nor a copied input
   //                           that is not freed yet;
   //         kAborted          as Allocate.
@@ -480,15 +472,14 @@ class CallContext {
   // Makes output `index` an alias of the bytes at `address`: an input, an earlier output of this
   // run, or memory outside the session that lives as long as the session, such as a constant. An
   // alias of a staged input is copied when the run ends, because the next call stages there again.
-  // Errors: kInvalidArgument the bytes lie in the session's memory, but not in an input or an
+  // Errors: kInvalidArgument  the bytes lie in the session's memory, but not in an input or an
   //                           earlier output; or the output is static, or packed from a rectangle.
   virtual absl::Status AliasOutput(int index, DeviceAddress address) = 0;
 
   // Ends the graph recorded so far, and begins another one after `step`. The step is never
   // captured: an eager run executes it at once, a recording keeps it, and every replay executes it
-  // on the call's stream between the two graphs. Temporaries keep their bytes across it. Objects
-  // that `step` captures by reference must outlive the session. Requires: every forked stream is
-  // joined.
+  // on the call's stream between the two graphs. Temporaries keep their bytes across it. What
+  // `step` captures by reference must outlive the session. Requires: every forked stream is joined.
   virtual absl::Status Break(EagerStep step) = 0;
 
  protected:

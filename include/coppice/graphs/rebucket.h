@@ -122,9 +122,9 @@ class SessionPolicies {
   // One thread at a time; a second one waits. If anything is recorded, it waits for the device and
   // trims the eager window.
   //
-  // Errors: kInvalidArgument as SetPolicy; a symbol that is not observed; options: a number below
-  //                              0, a cost that is not finite, or options or a binding that Relearn
-  //                              or Warm refuses;
+  // Errors: kInvalidArgument     as SetPolicy; a symbol that is not observed; options: a number
+  //                              below 0, a cost that is not finite, options that Relearn refuses,
+  //                              a binding that Warm refuses;
   //         kFailedPrecondition  the program was unregistered, the session is suspended, or a lane
   //                              lent; the stance forbids recording, or the callable mutates static
   //                              inputs and there is no scratch; ranks vote, and this is not a dry

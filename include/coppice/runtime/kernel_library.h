@@ -43,7 +43,7 @@ class KernelLibrary {
 
   // Loads a cubin, a fatbin or the text of PTX. The driver keeps a copy.
   //
-  // Errors: kInvalidArgument it is none of these, it is truncated, or the driver rejects it;
+  // Errors: kInvalidArgument   it is none of these, it is truncated, or the driver rejects it;
   //         kUnimplemented     it has no code for this device, or the driver is too old for its
   //                            PTX; the emulator executes PTX (emulator.h says which).
   // The message contains the message of the driver's compiler, for example the line of the PTX.
@@ -62,8 +62,8 @@ class KernelLibrary {
   // Finds a kernel by the name given to COPPICE_KERNEL, or by the name in the caller's image, and
   // makes the driver allow what its launches need. Later calls never revoke that.
   //
-  // Errors: kNotFound there is no such kernel; the message lists the existing ones, if the driver
-  //                           can;
+  // Errors: kNotFound         there is no such kernel; the message lists the existing ones, if the
+  //                           driver can;
   //         kInvalidArgument  the device has less shared memory than `needs`.
   absl::StatusOr<Kernel> Get(const char* name, const KernelNeeds& needs = {}) const;
 

@@ -45,7 +45,7 @@ class LoadedPackage {
   // captures, with that context current. The context's driver must outlive it. It must outlive its
   // programs, until Session::Unregister has returned, or their session has ended.
   //
-  // Errors: kNotFound no target of a kernel fits the device (the message lists their
+  // Errors: kNotFound         no target of a kernel fits the device (the message lists their
   //                           architectures);
   //         kInvalidArgument  the file of a constant lacks it, or has it with another shape; a file
   //                           has another digest; an image lacks a symbol; the parameters differ
