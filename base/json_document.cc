@@ -88,15 +88,15 @@ class JsonBuilder {
 
   bool parse_error(size_t position, const std::string& token, const nlohmann::json::exception&) {
     if (status_.ok())
-      status_ = InvalidArgument("{}: offset {}: no JSON goes on with {}", document_.name_, position,
-                                QuoteText(token, kShownMax));
+      status_ = InvalidArgument("{}: offset {}: JSON cannot continue with {}", document_.name_,
+                                position, QuoteText(token, kShownMax));
     return false;
   }
 
   absl::Status Finish() {
     if (!status_.ok()) return status_;
     if (limits_.canonical && cursor_ != text_.size())
-      Fail("there is something behind the end of the JSON; remove it, line ends too");
+      Fail("text follows the end of the JSON; remove it, including line ends");
     return status_;
   }
 
@@ -155,7 +155,8 @@ class JsonBuilder {
     std::sort(keys.begin(), keys.end());
     const auto twice = std::adjacent_find(keys.begin(), keys.end());
     if (twice == keys.end()) return true;
-    return Fail(fmt::format("the name {} is twice in one object", QuoteText(*twice, kShownMax)));
+    return Fail(
+        fmt::format("the name {} occurs twice in one object", QuoteText(*twice, kShownMax)));
   }
 
   // That the text goes on with `expected`, if it is to be canonical.

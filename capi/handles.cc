@@ -27,14 +27,14 @@ absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
                                          const coppice_program* program) {
   COPPICE_RETURN_IF_ERROR(CheckHandle(program, "program"));
   if (program->session == &session) return program->program;
-  return InvalidArgument("program: of another session");
+  return InvalidArgument("program: it belongs to another session");
 }
 
 absl::StatusOr<const Binding*> BindingOf(const coppice_session& session,
                                          const coppice_binding* binding) {
   if (binding == nullptr) return nullptr;
   if (binding->session == &session) return binding->binding;
-  return InvalidArgument("binding: of another session");
+  return InvalidArgument("binding: it belongs to another session");
 }
 
 absl::Status CheckLane(const coppice_session& session, int32_t lane) {

@@ -42,7 +42,7 @@ absl::StatusOr<SymbolHere> SymbolOf(const coppice_session* session,
   const std::vector<SymbolSpec>& symbols = Session::SpecOf(*here.program).symbols;
   const auto found = std::ranges::find(symbols, wanted, &SymbolSpec::name);
   if (found == symbols.end())
-    return InvalidArgument("symbol: program '{}' has none that is called '{}'",
+    return InvalidArgument("symbol: program '{}' has no symbol '{}'",
                            Session::SpecOf(*here.program).name, wanted);
   here.index = static_cast<int>(found - symbols.begin());
   return here;

@@ -400,7 +400,7 @@ absl::StatusOr<std::string> Session::Dump(const NodeInfo& node) const {
   }
   return MakeError(absl::StatusCode::kNotFound,
                    "Session::Dump: there is no recording {} of program '{}' on lane {}, or it was "
-                   "dropped; pass one that nodes() tells of",
+                   "dropped; pass one that nodes() lists",
                    node.number, node.program, node.lane);
 }
 

@@ -402,7 +402,7 @@ absl::StatusOr<Loan> SessionMemory::Lend(int lane) {
   const absl::StatusOr<bool> idle = lent->order().IsIdle();
   COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(idle.status()));
   if (lent->recording() || !*idle) {
-    return FailedPrecondition("Session::Lend: lane {} has {} in flight; wait for it before", lane,
+    return FailedPrecondition("Session::Lend: lane {} has {} in flight; wait for it first", lane,
                               lent->recording() ? "a recording" : "work");
   }
   const int64_t bytes = lent->memory().Lend();

@@ -57,7 +57,7 @@ absl::StatusOr<Case> ReadFrom(const package::Container& container) {
       return InvalidArgument("{}: {} is no file of a case", name, QuoteText(entry.name, 255));
     COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, container.Read(entry));
     if (package::Crc32Of(bytes) != entry.crc)
-      return InvalidArgument("{}: {} is damaged: its sum is another; get the file again", name,
+      return InvalidArgument("{}: {} is damaged: its checksum differs; get the file again", name,
                              entry.name);
   }
   const package::ZipEntry* const manifest = container.Find(package::kManifestName);

@@ -201,7 +201,7 @@ absl::StatusOr<Tensor> ReadScope::ReadSized(int index) const {
     return MakeError(
         absl::StatusCode::kOutOfRange,
         "ReadScope: output '{}' of program '{}' (call {} on lane {}) has {} of at most {} elements "
-        "along axis {}, as '{}' counts; give it more capacity, or have the program count right",
+        "along axis {}, as '{}' counts; give it more capacity, or correct the program's count",
         spec.name, program.name, slot_->call, lane.index, counted, size, spec.count.axis,
         program.outputs[static_cast<size_t>(spec.count.output)].name);
   }

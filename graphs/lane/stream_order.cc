@@ -35,13 +35,13 @@ absl::Status StreamOrder::LeaveLastStream() {
   progress_call_ = 0;
   return FailedPrecondition(
       "Session: the stream that lane {} ran on last was destroyed before the lane's next call; its "
-      "work was waited for, so call again, on a stream that lives until the call after",
+      "work has run, so call again, on a stream that lives until the call after that",
       lane_);
 }
 
 absl::Status StreamOrder::Capturing() const {
   return FailedPrecondition(
-      "Session: a stream that lane {} is used on captures; end its capture before, use another "
+      "Session: a stream that lane {} uses is capturing; end its capture first, use another "
       "lane, or take the program into the capture by Include",
       lane_);
 }

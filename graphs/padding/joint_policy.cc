@@ -32,7 +32,7 @@ absl::Status CheckJointLimit(JointSize limit, int64_t budget) {
                              PaddingPolicy::kExtentMax);
   }
   if (budget < 0)
-    return InvalidArgument("JointPolicy: budget {} is negative; 0 is no rule", budget);
+    return InvalidArgument("JointPolicy: budget {} is negative; 0 means no rule", budget);
   if (budget > 0 && budget < std::max(limit.a, limit.b))
     return InvalidArgument(
         "JointPolicy: budget {} leaves a limit of {}x{} without a bucket; raise it, or lower the "
@@ -145,7 +145,7 @@ std::string RuleName(int64_t budget) {
 
 absl::StatusOr<JointPolicy> JointPolicy::Grid(PaddingPolicy a, PaddingPolicy b, int64_t budget) {
   if (budget < 0)
-    return InvalidArgument("JointPolicy::Grid: budget {} is negative; 0 is no rule", budget);
+    return InvalidArgument("JointPolicy::Grid: budget {} is negative; 0 means no rule", budget);
   if (a.guard() != PaddingGuard() || b.guard() != PaddingGuard())
     return InvalidArgument(
         "JointPolicy::Grid: a ladder has a guard; give the grid one by WithGuard");

@@ -53,7 +53,7 @@ absl::StatusOr<PaddingPolicy> LadderOf(Json root, int64_t maximum) {
   if (const Json own = root["maximum"]; own.present()) {
     COPPICE_ASSIGN_OR_RETURN(limit, IntegerOf(own, 1, PaddingPolicy::kExtentMax));
     if (maximum != 0 && *limit != maximum)
-      return own.Error("{}, where {} is asked for; leave one out", *limit, maximum);
+      return own.Error("{}, but {} is required; leave one out", *limit, maximum);
   }
   const Json ladder = root["ladder"];
   const Json buckets = root["buckets"];

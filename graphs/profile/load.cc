@@ -146,7 +146,7 @@ void ProfileLoad::ListProgram(const ProfileProgram& profiled) {
   if (program == nullptr) {
     SkipAll(ProfileSkip::kProgram, profiled,
             MakeError(absl::StatusCode::kNotFound,
-                      "{}: no program '{}' of variant '{}' is registered; register it before",
+                      "{}: no program '{}' of variant '{}' is registered; register it first",
                       kLoadProfile, profiled.name, profiled.variant));
     return;
   }

@@ -104,7 +104,7 @@ absl::StatusOr<ProfileProgram> ReadProgram(Json value) {
   for (const Json each : value["buckets"]) {
     COPPICE_ASSIGN_OR_RETURN(auto bucket, ReadBucket(each));
     if (!keys.insert(bucket.first).second)
-      return each.Error("a bucket of these extents and scalars comes before it; remove one");
+      return each.Error("a bucket with these extents and scalars occurs before it; remove one");
     program.buckets.push_back(std::move(bucket));
   }
   return program;
@@ -180,7 +180,7 @@ absl::StatusOr<Profile> ParseProfile(std::string_view text, const std::string& n
   for (const Json each : root["programs"]) {
     COPPICE_ASSIGN_OR_RETURN(ProfileProgram program, ReadProgram(each));
     if (!names.emplace(program.name, program.variant).second)
-      return each.Error("a program of this name and variant comes before it; remove one");
+      return each.Error("a program with this name and variant occurs before it; remove one");
     profile.programs.push_back(std::move(program));
   }
   return profile;

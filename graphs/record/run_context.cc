@@ -58,7 +58,7 @@ absl::StatusOr<std::optional<Tensor>*> RunContext::FindUnset(const char* where, 
   }
   std::optional<Tensor>* output = &outputs_[static_cast<size_t>(index)];
   if (output->has_value()) {
-    return FailedPrecondition("{}: output {} of program '{}' was asked for before", where, index,
+    return FailedPrecondition("{}: output {} of program '{}' was requested before", where, index,
                               spec_.name);
   }
   return output;
@@ -116,12 +116,13 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
   COPPICE_ASSIGN_OR_RETURN(std::optional<Tensor> * output, FindUnset("AliasOutput", index));
   const OutputSpec& spec = spec_.outputs[static_cast<size_t>(index)];
   if (spec.role == OutputRole::kStatic) {
-    return InvalidArgument("AliasOutput: output '{}' of program '{}' is static, it is bound",
-                           spec.name, spec_.name);
+    return InvalidArgument(
+        "AliasOutput: output '{}' of program '{}' is static, so Bind gives its address", spec.name,
+        spec_.name);
   }
   if (program_.RectangleOfOutput(index) != nullptr) {
     return InvalidArgument(
-        "AliasOutput: output '{}' of program '{}' is packed from a rectangle, ask for that",
+        "AliasOutput: output '{}' of program '{}' is packed from a rectangle; allocate that",
         spec.name, spec_.name);
   }
   const Tensor tensor = PlacedTensor(address, spec, extents_);

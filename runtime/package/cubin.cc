@@ -106,7 +106,7 @@ absl::StatusOr<std::vector<Note>> NotesOf(const Section& section) {
   std::vector<Note> notes;
   for (size_t at = 0; at < section.bytes.size();) {
     if (section.bytes.size() - at < 4)
-      return InvalidArgument("cubin: {} ends amid a note; compile it again", section.name);
+      return InvalidArgument("cubin: {} ends within a note; compile it again", section.name);
     const auto form = NumberAt<uint8_t>(section.bytes, at);
     const size_t size = form == kSized ? NumberAt<uint16_t>(section.bytes, at + 2) : 0;
     if (size > section.bytes.size() - at - 4)

@@ -63,7 +63,7 @@ absl::Status ReadVersion(JsonDocument& document) {
   for (const Json feature : required) {
     COPPICE_RETURN_IF_ERROR(CheckKind(feature, JsonKind::kText));
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "{}: {}: requires {}, which this library does not know; take a later one",
+                     "{}: {}: requires {}, which this library does not know; use a later version",
                      document.name(), feature.Pointer(), feature.Show());
   }
   return absl::OkStatus();

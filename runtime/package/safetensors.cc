@@ -165,7 +165,7 @@ absl::StatusOr<SafeTensor> Safetensors::Get(const std::string& name) const {
   const size_t dtype = IndexOfDType(entry.dtype);
   if (dtype == kDTypes.size())
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "{}: {} is of dtype {}, which coppice has not; convert it", path_,
+                     "{}: {} is of dtype {}, which coppice does not have; convert it", path_,
                      QuoteText(name, kNameMax), QuoteText(entry.dtype, kNameMax));
   return SafeTensor{entry.name, static_cast<DType>(dtype), entry.shape, entry.bytes};
 }

@@ -149,7 +149,7 @@ TEST_F(RebucketTest, WhatCannotBeIsAnErrorAndChangesNothing) {
   const nlohmann::json before = Policy();
   coppice_rebucket_report report = {.struct_size = sizeof(report)};
   const coppice_rebucket_options options = AtAnyTime();
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "none that is called 'm'",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "has no symbol 'm'",
                  coppice_rebucket(session_, program_, "m", &options, &report));
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "observe",
                  coppice_rebucket(session_, unobserved_, "n", &options, &report));

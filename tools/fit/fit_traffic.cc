@@ -170,8 +170,8 @@ absl::StatusOr<std::vector<ProgramTraffic>> FindPrograms(const package::Manifest
   if (columns.empty()) columns = DecoderSizes(manifest);
   if (columns.empty())
     return InvalidArgument(
-        "the package is no decoder with decode.batch and prefill.length; say --size "
-        "PROGRAM.SYMBOL=COLUMN of the symbols that traffic gives sizes of: it has {}",
+        "the package is no decoder with decode.batch and prefill.length; give --size "
+        "PROGRAM.SYMBOL=COLUMN for each symbol whose sizes are in the traffic; it has {}",
         SymbolNames(manifest));
   std::vector<ProgramTraffic> programs;
   for (const auto& [place, column] : columns) {

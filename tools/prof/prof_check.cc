@@ -296,7 +296,8 @@ class TraceChecker {
     NodeState& node = nodes_[static_cast<size_t>(evicted)];
     if (node.life == Life::kNone && graphs_dropped_) Live(evicted);
     if (node.life != Life::kLive) {
-      Report("no_node", event.line, fmt::format("node {} is evicted, but not there", IdOf(evicted)),
+      Report("no_node", event.line,
+             fmt::format("node {} is evicted, but does not exist", IdOf(evicted)),
              {{"node", IdOf(evicted)}});
       return;
     }

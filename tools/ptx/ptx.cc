@@ -48,8 +48,8 @@ absl::StatusOr<int64_t> ParseSharedBytes(const std::string& text) {
   int64_t bytes = 0;
   if (IsNumber(std::string_view(text), &bytes) && bytes >= 0 && bytes <= kBlockSharedBytesMax)
     return bytes;
-  return InvalidArgument("'{}' are no bytes of shared memory; give a whole number from 0 to {}",
-                         text, kBlockSharedBytesMax);
+  return InvalidArgument("'{}' is not a number of bytes; give a whole number from 0 to {}", text,
+                         kBlockSharedBytesMax);
 }
 
 absl::StatusOr<ptx::Checks> ParseChecks(const std::string& text) {

@@ -70,7 +70,7 @@ absl::Status WriteTextFile(const std::string& path, std::string_view text) {
                    std::filesystem::remove(std::filesystem::canonical(path, code), code);
   return FailedPrecondition(
       "{}: the file cannot be written: {}; {}", path, reason,
-      cut ? "it is removed; free space, or give another path" : "give a path that can");
+      cut ? "it is removed; free space, or give another path" : "give another path");
 }
 
 absl::Status CheckOutputs(std::span<const std::string> inputs,

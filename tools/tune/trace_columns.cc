@@ -214,7 +214,7 @@ absl::Status ReadCsvRows(TraceRows& rows) {
   }
   for (const CsvColumn& column : columns) {
     if (column.wanted && std::count(header.begin(), header.end(), column.title) > 1)
-      return rows.Error(fmt::format("the column {} is there twice", column.title),
+      return rows.Error(fmt::format("the column {} occurs twice", column.title),
                         "give each column a title of its own");
   }
   while (!rows.done()) {

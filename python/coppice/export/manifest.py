@@ -63,7 +63,7 @@ def check_values(value, where):
     elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise ExportError(f"{where}: {value} does not fit 64 bits")
     elif value is not None and not isinstance(value, (str, int)):
-        raise ExportError(f"{where}: {type(value).__name__} is nothing that JSON has")
+        raise ExportError(f"{where}: {type(value).__name__} is not a JSON value")
 
 
 def check_name(name):

@@ -129,7 +129,7 @@ def write(path, data):
         if opened and not standard and os.path.isfile(path):
             os.unlink(os.path.realpath(path))
         raise Refused(f"{'standard output' if standard else path}: the file cannot be written: "
-                      f"{error.strerror}; give a path that can", command.OUTPUT) from error
+                      f"{error.strerror}; give another path", command.OUTPUT) from error
 
 
 def document(value):
