@@ -97,9 +97,8 @@ void AddFit(Command& command, FitOptions& options) {
   command.AddCount("--kv-tokens-min", options.kv_tokens_min, kCacheTokensMax,
                    "Tokens of the cache that must fit");
   command.AddCount("--lanes", options.lanes, kLanesMax, "Calls at the same time, default 1");
-  command.AddCount(
-      "--buckets", options.buckets_max, kGraphsMax,
-      "Of a program at most so many, default 64; a --limit beyond all sizes is one more");
+  command.AddCount("--buckets", options.buckets_max, kGraphsMax,
+                   "Most buckets of a program, default 64; a --limit beyond all sizes is one more");
   command.AddParsed("--padding-max", &ParsePoints, options.padding_max,
                     "In %, for the goals tokens and graphs, default 10");
   command.AddParsed(

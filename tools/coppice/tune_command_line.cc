@@ -180,7 +180,7 @@ void AddTraffic(Command& command, TrafficOptions& options) {
 
 void AddLearn(Command& command, TuneLearnOptions& options) {
   AddTraffic(command, options.traffic);
-  command.AddCount("--buckets", options.buckets, kTuneCountMax, "Number of buckets at most");
+  command.AddCount("--buckets", options.buckets, kTuneCountMax, "Most buckets");
   command.AddParsed("--price", &ParseBytes, options.price,
                     "What a bucket has to save on this traffic, in the unit of the cost, such as "
                     "64KiB;\n"
@@ -192,7 +192,7 @@ void AddLearn(Command& command, TuneLearnOptions& options) {
                     "with two\n"
                     "columns A,B");
   command.AddCount("--product", options.product, int64_t{1} << 48,
-                   "With two columns: no bucket of more elements, default any");
+                   "With two columns: most elements of a bucket, default any");
   command.AddParsed("--prior", &ParseShare, options.prior,
                     "Share of the weight that is spread over sizes without a call, default 0.05;\n"
                     "0: none, and no buckets that double");
@@ -240,8 +240,7 @@ void AddRelearning(Command& command, TuneSimulateOptions& options) {
                     "Sizes to learn from: decode_rows, the default, or mixed_tokens");
   command.AddText("--start", options.start, "POLICY",
                   "The first buckets: a document or a ladder, default geometric:1.25:1");
-  command.AddCount("--buckets", options.buckets, kTuneCountMax,
-                   "Number of buckets at most, default 25");
+  command.AddCount("--buckets", options.buckets, kTuneCountMax, "Most buckets, default 25");
   command.AddCount("--limit", options.limit, PaddingPolicy::kExtentMax,
                    "The last bucket, default --seqs or --budget");
   command.AddCount("--align", options.align, PaddingPolicy::kExtentMax, "Default 1");
@@ -255,8 +254,7 @@ void AddRelearning(Command& command, TuneSimulateOptions& options) {
                     "Points of waste that a swap has to save, default 1");
   command.AddParsed("--gain-each", &ParsePoints, options.gain_each,
                     "The same for each new graph, default 0.25");
-  command.AddCount("--added", options.added, kTuneCountMax,
-                   "New graphs of a swap at most, default 4");
+  command.AddCount("--added", options.added, kTuneCountMax, "Most new graphs in a swap, default 4");
   command.AddParsed("--half-life", &ParsePositive, options.half_life,
                     "Steps after which a step counts half, default 4000");
 }

@@ -18,7 +18,7 @@ constexpr const char* kNotes =
     "  differs        outputs differ, and none of these is why\n"
     "  nothing, cannot_replay\n"
     "\n"
-    "--shrink looks for the fewest calls and the smallest sizes that show the same, and writes\n"
+    "--shrink looks for the fewest calls and the smallest sizes with the same verdict, and writes\n"
     "them as a case.\n"
     "\n"
     "Examples:\n"
@@ -44,7 +44,7 @@ void AddReplay(Command& command, ReplayOptions& options) {
                   "The package of the programs, a folder or a zip file, default the one in the\n"
                   "case");
   command.AddText("--constants", options.constants, "FILE.safetensors",
-                  "Constants that the package has no data of");
+                  "Constants whose data are not in the package");
   command.AddCount("--seeds", options.seeds, kSeedsMax,
                    "Orders of blocks, warps and streams that padded calls run in, default 3");
   command.AddCount("--calls", options.calls, kCallsMax,
