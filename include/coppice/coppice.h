@@ -38,9 +38,9 @@
  * thread, unless they say otherwise, and must not throw or jump out. A call that they make to their
  * session, or to a lease of it, returns COPPICE_FAILED_PRECONDITION; releasing a lease is allowed.
  *
- * Streams are CUstream, as void*. CUDA's legacy stream goes by its handle, CU_STREAM_LEGACY; null
- * and the per-thread stream are refused. Functions that wait for the device say so; the others do
- * not.
+ * Streams are CUstream, as void*. CUDA's legacy stream is passed as its handle, CU_STREAM_LEGACY;
+ * null and the per-thread stream are refused. Functions that wait for the device say so; the others
+ * do not.
  *
  * Units: bytes, nanoseconds; sizes and strides in elements. Texts are UTF-8 and end with NUL. */
 
@@ -92,7 +92,7 @@ enum {
   COPPICE_UNKNOWN = 12,  /* A code that a callback returned. */
 };
 
-/* The status in words: "invalid argument"; "unknown" for a number that is no status. */
+/* The status in words: "invalid argument"; "unknown" for a number that is not a status. */
 COPPICE_API const char* coppice_status_name(coppice_status status);
 
 /* Writes the message of this thread's last failure and a NUL, cut off to fit, and returns the bytes
@@ -213,8 +213,8 @@ COPPICE_API size_t coppice_device_findings(coppice_device* device,
                                            size_t buffer_bytes);
 
 /* coppice_device_finding_count: how many findings there were so far; equal ones count each time. To
- * get the findings of a call, read the count before it, and ask for those since then after the
- * device is synchronised:
+ * get the findings of a call, read the count before it. After the device is synchronised, get the
+ * findings since that count:
  *
  *   coppice_device_finding_count(device, &before);
  *   ...
@@ -243,7 +243,7 @@ COPPICE_API coppice_status coppice_driver_entry(coppice_device* device,
                                                 coppice_driver_function* out);
 
 /* Memory and streams, for programs that have no other library for them. Copies wait for the stream,
- * and so for the work queued on it before. What is not freed ends with the device. */
+ * and so for the work queued on it before. Memory that is not freed ends with the device. */
 COPPICE_API coppice_status coppice_memory_allocate(coppice_device* device,
                                                    int64_t bytes,
                                                    uint64_t* address);
@@ -760,8 +760,8 @@ typedef struct coppice_program_spec {
  * A status other than OK fails the run with that code. */
 typedef coppice_status (*coppice_callable)(void* user, coppice_context* context);
 
-/* Session::Register of a callable. `release` is called with `user` once the callable will not run
- * again, perhaps on another thread, also if this fails; it may be null. */
+/* Session::Register of a callable. `release` is called with `user` when the callable will not run
+ * again, perhaps on another thread, and also if this fails; it may be null. */
 COPPICE_API coppice_status coppice_register_callable(coppice_session* session,
                                                      const coppice_program_spec* spec,
                                                      coppice_callable callable,
@@ -797,7 +797,7 @@ COPPICE_API coppice_status coppice_context_input(coppice_context* context,
 COPPICE_API coppice_status coppice_context_offsets(coppice_context* context,
                                                    int32_t ragged,
                                                    coppice_view* out);
-/* Ask for each output once, or make it an alias once. */
+/* Allocate each output once, or make it an alias once. */
 COPPICE_API coppice_status coppice_context_output(coppice_context* context,
                                                   int32_t output,
                                                   coppice_view* out);
@@ -829,8 +829,8 @@ COPPICE_API coppice_status coppice_context_add_graph(coppice_context* context, v
 typedef coppice_status (*coppice_eager_step)(void* user, void* stream);
 /* CallContext::Break: ends the graph recorded so far, and begins another one after `step`, which is
  * never captured. Runs without a graph call it at once; every replay calls it between the two
- * graphs, on the thread that calls the session. `release` is called with `user` once the step will
- * not be called again, perhaps on another thread, also if this fails; it may be null. */
+ * graphs, on the thread that calls the session. `release` is called with `user` when the step will
+ * not be called again, perhaps on another thread, and also if this fails; it may be null. */
 COPPICE_API coppice_status coppice_context_break(coppice_context* context,
                                                  coppice_eager_step step,
                                                  void* user,
@@ -894,8 +894,8 @@ typedef struct coppice_call {
    * For a null element the host's extent is used. */
   const DLTensor* const* counts;
   int64_t count_count;
-  /* Leases that the call may use up; see Call::donated. They are empty once it has run, and must
-   * still be released. A call that is refused leaves them as they were. */
+  /* Leases that the call may use up; see Call::donated. They are empty after it has run, and must
+   * still be released. A call that is refused leaves them unchanged. */
   coppice_lease* const* donated;
   int64_t donated_count;
 } coppice_call;
@@ -1043,16 +1043,16 @@ typedef struct coppice_lease_info {
 } coppice_lease_info;
 
 COPPICE_API coppice_status coppice_lease_describe(coppice_lease* lease, coppice_lease_info* out);
-/* Gives the outputs up, once the last scope on them has ended. Any thread may call this. */
+/* Gives up the outputs when the last scope on them has ended. Any thread may call this. */
 COPPICE_API void coppice_lease_release(coppice_lease* lease);
 /* The same, but work that is queued on `stream` so far may still read the outputs: the lane's next
  * use waits for it. Releases the lease even if it fails. Errors: as Lease::Release; failed
- * precondition: a scope is open, whose end then gives the outputs up. */
+ * precondition: a scope is open; its end then gives up the outputs. */
 COPPICE_API coppice_status coppice_lease_release_after(coppice_lease* lease, void* stream);
 
 /* Lease::Split: writes a lease for each output to `out`; `out_count` must be the lease's
- * output_count. The lease is empty afterwards, and must still be released; after an error it is as
- * it was. Errors: also failed precondition: a scope is open. */
+ * output_count. The lease is empty afterwards, and must still be released; after an error it is
+ * unchanged. Errors: also failed precondition: a scope is open. */
 COPPICE_API coppice_status coppice_lease_split(coppice_lease* lease,
                                                coppice_lease** out,
                                                int64_t out_count);
@@ -1171,17 +1171,17 @@ COPPICE_API coppice_status coppice_set_observed(coppice_session* session,
  * CUDAPluggableAllocator takes.
  *
  * On a thread that runs a callable, in any phase, a block is a temporary of that run, as from
- * coppice_context_allocate. It is planned into the lane's window, so runs must ask for the same
+ * coppice_context_allocate. It is planned into the lane's window, so runs must allocate the same
  * blocks in the same order. It ends when that thread frees it during the run; other blocks may then
  * use its bytes, in the order of the stream.
  *
  * A block that is not freed when the callable returns keeps its bytes to the end of the run, and in
- * the recorded graph to the end of each replay, but no longer: the lane's next calls write there,
- * so the block must not be used any more. Freeing it later, on any thread, does nothing and is
- * counted; so does freeing a block on another thread than its run's. Avoid one case: on a thread
- * that is in another run, which has its own block at that address, the call would free that block.
- * So a library that keeps blocks for reuse, like PyTorch's caching allocator, needs a pool per run
- * (a MemPool), which it drops before the next run.
+ * the recorded graph to the end of each replay. The lane's next calls write there, so the block
+ * must not be used after that. Freeing it later, on any thread, does nothing and is counted.
+ * The same holds for freeing a block on a thread other than that of its run. Avoid one case: on a
+ * thread that is in another run, the call would free that run's own block at the same address. So a
+ * library that keeps blocks for reuse, like PyTorch's caching allocator, needs a pool per run (a
+ * MemPool), which it drops before the next run.
  *
  * On every other thread, and in functions of `call` steps, a block is memory of the device that
  * coppice_external_allocator_use named. Freeing it waits for all work of the device, as cuMemFree
@@ -1191,8 +1191,8 @@ COPPICE_API coppice_status coppice_set_observed(coppice_session* session,
  * number `device`. Returns null for 0 bytes. Only a memory provider uses `stream`: blocks are
  * ordered with the stream of the run, or with no stream. */
 COPPICE_API void* coppice_external_allocate(ptrdiff_t bytes, int32_t device, void* stream);
-/* Freeing null does nothing. If a run asks for other blocks than its warm-up, and a block then
- * cannot be freed, the run fails. */
+/* Freeing null does nothing. If a run allocates other blocks than its warm-up, and a block can then
+ * not be freed, the run fails. */
 COPPICE_API void coppice_external_free(void* block, ptrdiff_t bytes, int32_t device, void* stream);
 
 /* Names the device for blocks outside runs, for all threads; null: none. The device is kept while
@@ -1204,7 +1204,7 @@ typedef struct coppice_external_stats {
   uint32_t struct_size;
   uint32_t reserved;
   int64_t run_blocks;    /* Blocks allocated in runs of callables. */
-  int64_t left_blocks;   /* Those not freed when their callable returned. */
+  int64_t left_blocks;   /* Blocks that were not freed when their callable returned. */
   int64_t device_blocks; /* Blocks allocated from the named device. */
   int64_t late_frees;    /* Frees that did nothing, because the block no longer existed. */
 } coppice_external_stats;
@@ -1217,7 +1217,7 @@ COPPICE_API coppice_status coppice_external_allocator_stats(coppice_external_sta
 COPPICE_API coppice_status coppice_evict(coppice_session* session,
                                          coppice_program* program,
                                          int64_t* dropped);
-/* SessionMemory::Trim: gives back memory that no lease holds. */
+/* SessionMemory::Trim: releases memory that no lease holds. */
 COPPICE_API coppice_status coppice_trim(coppice_session* session);
 
 /* What happens to constants while a session is suspended. */
@@ -1290,7 +1290,7 @@ enum {
   COPPICE_MEMORY_SPARE = 6,
   COPPICE_MEMORY_INCLUDED = 7, /* Memory of graphs that the caller's captures include. */
   COPPICE_MEMORY_GRAPHS = 8,   /* Executable graphs, as the driver keeps them: an estimate. */
-  COPPICE_MEMORY_EXTERNAL = 9, /* What the application itself holds, as it reported. */
+  COPPICE_MEMORY_EXTERNAL = 9, /* Memory that the application itself holds and has reported. */
 };
 /* MemoryUsage of coppice/graphs/memory_usage.h. */
 typedef struct coppice_memory_usage {
@@ -1358,9 +1358,9 @@ enum {
   COPPICE_CASE_SPECIAL = 2, /* The same, but zeros, infinities and NaNs stay where they are. */
 };
 /* SessionRecorder::Save: writes the calls that the flight recorder has of a lane to the file
- * `path`, which `coppice replay` runs. Needs coppice_session_options.recorder_ring_bytes. `why`
- * says what people want to find; null: nothing. `values` is COPPICE_CASE_.... Works also after a
- * fault of the device. Other options are as their defaults in C++. */
+ * `path`, which `coppice replay` runs. Needs coppice_session_options.recorder_ring_bytes. `why` is
+ * a text for people, the reason for the case; null: none. `values` is COPPICE_CASE_.... Works even
+ * after a fault of the device. Other options have their defaults of C++. */
 COPPICE_API coppice_status coppice_save_case(
     coppice_session* session, const char* path, const char* why, int32_t lane, int32_t values);
 typedef struct coppice_profile_options {
@@ -1410,8 +1410,8 @@ COPPICE_API coppice_status coppice_wait_for_recordings(coppice_session* session)
 
 /* ---- The same as a table ------------------------------------------------------------------------
  * For programs that load the library at run time: one look-up instead of one per function. New
- * functions are added at the end and functions never move, so a table of this major version is
- * valid as far as it reaches. */
+ * functions are added at the end and functions never move, so in a table of this major version, all
+ * functions within its size are valid. */
 
 /* clang-format off */
 #define COPPICE_FUNCTIONS(X)                                                                      \

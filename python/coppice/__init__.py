@@ -18,7 +18,8 @@
 `help(coppice.wrap)` and so on explain each of them.
 
 Without a GPU, all of it runs on an emulator of CUDA, which executes the same kernels and graphs and
-checks every access. Only what is used is imported: neither PyTorch nor libcuda has to be installed.
+checks every access. Modules are imported only when they are used, so neither PyTorch nor libcuda
+has to be installed.
 """
 
 import importlib

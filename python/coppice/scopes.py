@@ -33,10 +33,11 @@ def chain(session=None, lane=0):
 @contextlib.contextmanager
 def checked(device=None):
     """Inside the scope, every finding of the emulator is an error. The end of the scope waits for
-    all work and raises coppice.Error with the findings: races, and whatever else Device.findings()
-    lists. A finding from before the scope is raised as well if it comes again. A thread that stores
-    the value that the memory already holds does not race; storing a value that differs in its last
-    bit is a race. Faults raise errors even without this scope. On a GPU, the scope finds nothing.
+    all work and raises coppice.Error with the findings: races, and all others that
+    Device.findings() lists. A finding from before the scope is raised as well if it comes again. A
+    thread that stores the value that the memory already holds does not race; storing a value that
+    differs in its last bit is a race. Faults raise errors even without this scope. On a GPU, the
+    scope finds nothing.
 
     device  a coppice.Device; None: that of session()"""
     on = device or device_in_use()

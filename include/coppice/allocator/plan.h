@@ -1,8 +1,9 @@
 // A plan: an offset from the start of a window for each buffer of a program.
 //
 // A buffer is a rectangle: time across (the steps during which its bytes are needed), address up.
-// A plan gives each rectangle its height above zero so that no two overlap; the plan's height is
-// the top of the highest one. No plan can be lower than the most bytes live at one step, the bound.
+// A plan gives each rectangle an offset above zero so that no two overlap. The plan's height is the
+// top of the highest rectangle. No plan can be lower than the most bytes live at one step, the
+// bound.
 //
 //   address
 //    height  ┌────┐ ┌─────────┐

@@ -2,8 +2,8 @@
 //
 // Dynamic storage allocation is NP-hard, but the buffers of real programs are easy: for nearly
 // every program, one of a few orderings, placed one buffer after another, reaches the bound. The
-// planner tries these orderings in turn and stops at the first plan that is good enough; among
-// equal plans it takes the first.
+// planner tries these orderings one after another and stops at the first plan that is good enough;
+// among equal plans it takes the first.
 //
 //   size          largest first                           (TFLite arXiv 2001.03288, greedy by size)
 //   contention    most live bytes around it first, then area, then lifetime
@@ -12,11 +12,11 @@
 //   weight        size x sqrt(lifetime) x contention^4, largest first
 //   steep weight  the same with contention^16
 //
-// Each buffer goes to the lowest offset that no placed buffer with an overlapping lifetime uses;
-// with `breadth`, to the tightest hole. If every ordering misses the target, the planner searches
-// for the lowest plan of up to 3,000 buffers (allocator/planner/plan_search.h: canonical plans,
-// depth first). With more buffers it climbs instead: it moves buffers that reach above the target
-// forward in the best ordering, and places that ordering again.
+// Each buffer is placed at the lowest offset that no placed buffer with an overlapping lifetime
+// uses; with `breadth`, to the tightest hole. If every ordering misses the target, the planner
+// searches for the lowest plan of up to 3,000 buffers (allocator/planner/plan_search.h: canonical
+// plans, depth first). With more buffers it climbs instead: it moves buffers that reach above the
+// target forward in the best ordering, and places that ordering again.
 //
 // A plan is good enough if it is no higher than one of these: the bound, with sizes rounded up to
 // the alignment that all buffers share; the end of the highest fixed buffer;

@@ -10,7 +10,8 @@
 
 namespace coppice {
 
-// An address in device memory; the same integer type as CUDA's CUdeviceptr. Zero is no address.
+// An address in device memory; the same integer type as CUDA's CUdeviceptr. Zero means that there
+// is no address.
 using DeviceAddress = unsigned long long;  // NOLINT(google-runtime-int)
 
 inline constexpr int64_t kKiB = 1024;

@@ -1,4 +1,5 @@
-// Checks text from outside, sequence by sequence, before it goes into a file that must be UTF-8.
+// Checks text from outside, sequence by sequence, before it is written to a file that must be
+// UTF-8.
 //
 // Threads: pure functions.
 

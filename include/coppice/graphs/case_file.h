@@ -73,7 +73,7 @@ struct CaseStatic {
   friend bool operator==(const CaseStatic&, const CaseStatic&) = default;
 };
 
-// Static inputs of one binding, as they were when the case was saved.
+// Static inputs of one binding, with their values when the case was saved.
 struct CaseBinding {
   int program = 0;
   std::vector<CaseStatic> statics;

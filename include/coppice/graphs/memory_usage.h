@@ -27,7 +27,7 @@ enum class MemoryKind : uint8_t {
   kSpare,      // Physical handles that no window has mapped, kept for the next growth.
   kIncluded,   // Memory of graphs that the caller's captures include.
   kGraphs,     // Executable graphs, as the driver keeps them: an estimate.
-  kExternal,   // What the application itself holds, as it reported.
+  kExternal,   // Memory that the application itself holds and has reported.
 };
 inline constexpr int kMemoryKindCount = 10;
 

@@ -101,10 +101,10 @@ const char* NameOf(Rebucketed outcome);
 class SessionPolicies {
  public:
   // Replaces the policy of a symbol, by its index in the spec, for all later calls; records
-  // nothing. Calls no longer find graphs of buckets that are gone. These graphs are dropped once
-  // they neither run nor have leased outputs: by this method, by Rebucket, or by later calls of
-  // their lanes that do not replay. Waits for recordings in the background, and for running calls.
-  // If ranks vote, every rank must call it at the same call.
+  // nothing. Calls no longer find graphs of removed buckets. These graphs are dropped when they do
+  // not run and have no leased outputs: by this method, by Rebucket, or by later calls of their
+  // lanes that do not replay. Waits for recordings in the background, and for running calls. If
+  // ranks vote, every rank must call it at the same call.
   //
   // Errors: kInvalidArgument the program is another session's; there is no such symbol, or it is
   // never padded, or in a joint policy; the policy never pads, has another maximum than the
@@ -118,9 +118,9 @@ class SessionPolicies {
   // above. Graphs of the new buckets are recorded first, one at a time: in the background if
   // options and program allow it, otherwise with the lane's lock held. The old buckets serve calls
   // until all new graphs exist, and are then removed as by SetPolicy. The graph limit drops no
-  // graph here. If a graph cannot be recorded, everything stays as it was, and the report says why.
-  // One thread at a time; a second one waits. If anything is recorded, it waits for the device and
-  // trims the eager window.
+  // graph here. If a graph cannot be recorded, nothing changes, and the report says why. One thread
+  // at a time; a second one waits. If anything is recorded, it waits for the device and trims the
+  // eager window.
   //
   // Errors: kInvalidArgument     as SetPolicy; a symbol that is not observed; options: a number
   //                              below 0, a cost that is not finite, options that Relearn refuses,

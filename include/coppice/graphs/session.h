@@ -4,8 +4,7 @@
 //
 // The first call of a bucket warms the program up; that run gives the call's result. The second
 // call records the graph and launches it. Every later call replays it. All nodes of a lane share
-// one window of memory, so the pool is as large as the largest bucket, whatever the order of the
-// buckets.
+// one window of memory, so the pool is as large as the largest bucket, in any order of the buckets.
 //
 //   auto session = *Session::Create(context, {});
 //   const Program* program = *session->Register(spec, callable);
@@ -138,7 +137,7 @@ class Session {
   // background; other threads may call the program meanwhile.
   //
   // Errors: kInvalidArgument the program is another session's; kFailedPrecondition it was
-  // unregistered; otherwise the driver's, as of Evict. After a driver error the program is reset
+  // unregistered; otherwise the driver's, as for Evict. After a driver error the program is reset
   // nevertheless, and its graphs are dropped by later calls of their lanes that do not replay.
   absl::Status Reset(const Program& program);
 

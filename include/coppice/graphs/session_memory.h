@@ -1,4 +1,4 @@
-// The memory of a session: what it holds, and how it is mapped, given back and lent.
+// The memory of a session: its size by kind, and how it is mapped, released and lent.
 //
 // A lane has five windows of addresses that never move; physical memory under them is mapped and
 // unmapped. A budget limits the bytes of all kinds together. A suspended session keeps its graphs

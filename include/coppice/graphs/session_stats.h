@@ -24,8 +24,8 @@ struct NodeInfo {
   std::vector<int64_t> bucket;  // Padded extent of each symbol.
   int lane = 0;
   bool recorded = false;      // False: warmed up only.
-  bool retired = false;       // No call finds it, because its binding, bucket or program is gone;
-                              // it is dropped when nobody leases its outputs.
+  bool retired = false;       // No call finds it, because its binding, bucket or program no longer
+                              // exists; it is dropped when nobody leases its outputs.
   int64_t number = 0;         // Place among its lane's recordings, from 1; 0: not recorded.
   int64_t plan_height = 0;    // Bytes.
   int64_t live_bytes = 0;     // Most bytes live at once, including those around it; no plan can be

@@ -72,7 +72,7 @@ class SessionWarming {
   // skipped. The value of a scalar that a symbol is bound to is ignored. Waits for the device;
   // trims the eager window.
   //
-  // Errors: kInvalidArgument    an extent, or a pair of extents, is no bucket; at a bucket an
+  // Errors: kInvalidArgument an extent, or a pair of extents, is not a bucket; at a bucket an
   //                             expression is negative or has no value, or elements overlap;
   //                             scalars or a binding do not fit;
   //         kFailedPrecondition a callable mutates static inputs and there is no scratch; the
@@ -127,13 +127,12 @@ class SessionWarming {
   // Records the buckets of a profile before traffic, as roots, as Warm would, one after another;
   // the lane's lock is held for one bucket at a time. The bucket that saves most comes first, by
   // launches times graph nodes. (A run without a graph costs the host about the same for each node,
-  // and a replay costs one launch, whatever is in the graph. Unlike times, this product is the same
-  // on every machine.) Buckets with equal savings come in the order of the file. A bucket that
-  // cannot be recorded is left out, and the result says why; existing graphs stay. A bucket that
-  // would exceed a limit is left out, but smaller ones after it are not. If the bytes in the
-  // profile are right, no other graph is dropped for a bucket; if one is dropped nevertheless,
-  // recording ends. Waits for the device; trims the eager window. SaveProfile adds to the counts of
-  // the profile.
+  // and a replay costs one launch for any graph. Unlike times, this product is the same on every
+  // machine.) Buckets with equal savings come in the order of the file. A bucket that cannot be
+  // recorded is left out, and the result says why; existing graphs stay. A bucket that would exceed
+  // a limit is left out, but smaller ones after it are not. If the bytes in the profile are right,
+  // no other graph is dropped for a bucket; if one is dropped nevertheless, recording ends. Waits
+  // for the device; trims the eager window. SaveProfile adds to the counts of the profile.
   //
   // Errors: the code for the errno if the file cannot be read;
   //         kInvalidArgument     it is not a profile (the message has the JSON pointer of the

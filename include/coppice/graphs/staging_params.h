@@ -36,7 +36,7 @@ enum class StagedPadding : int8_t { kFill, kRepeatLast, kSkip, kNoise };
 // The meaning of the rows along an axis of a copy's source.
 enum class StagedRows : int8_t {
   kPlain,      // Rows of the tensor itself.
-  kPacked,     // Rows of ragged sequences, as many as their lengths say.
+  kPacked,     // Rows of ragged sequences. Their number is the sum of the lengths.
   kRectangle,  // The same, but they become two axes of the target: sequences, and rows of each.
 };
 

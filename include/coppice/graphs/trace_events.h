@@ -158,7 +158,7 @@ struct PartEvent {
   int64_t output = 0;  // Index of the output.
 };
 
-// The outputs of a call are no longer leased, as far as the lane has noticed.
+// The lane has noticed that the outputs of a call are no longer leased.
 struct ReleaseEvent {
   int64_t call = 0;  // The call that made the outputs. >= 1.
 };

@@ -55,7 +55,7 @@ struct Relearned {
   bool swap = false;             // Whether to use `buckets`; otherwise they are the old ones.
   std::vector<int64_t> buckets;  // Increasing; the last is the limit.
   std::vector<int64_t> added;    // The buckets that the old ladder lacks.
-  std::vector<int64_t> dropped;  // Buckets of the old ladder that are gone.
+  std::vector<int64_t> dropped;  // Buckets of the old ladder that are not in `buckets`.
   double waste_before_pct = 0;   // Waste of the histogram's calls up to the limit, in the old
                                  // buckets.
   double waste_after_pct = 0;    // The same in `buckets`.

@@ -155,7 +155,7 @@ __device__ inline void SortDescending(BlockRegister<float, kThreads>& keys,
 
 #else
 
-// The host's half: runs the threads in turn.
+// The host's half: runs the threads one after another.
 
 // Fills a block's shared memory, whose contents are undefined at first, with an unlikely pattern.
 inline void FillFresh(void* memory, size_t bytes) {

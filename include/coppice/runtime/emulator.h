@@ -99,8 +99,8 @@
 //
 // Does not model
 //   * Time, caches, peer access, ECC, sharing between processes.
-//   * Concurrency inside a kernel that runs as host code: the threads of a block run in turn, and
-//     blocks run one after another, so no block may wait for a later one. For such a kernel,
+//   * Concurrency inside a kernel that runs as host code: the threads of a block run one after
+//     another, and so do blocks, so no block may wait for a later one. For such a kernel,
 //     misaligned accesses (716), the size of its static shared memory, and host memory that it
 //     touches without declaring it, are not checked.
 //   * Weak memory: in a compiled kernel every thread sees writes at once, so a missing fence never

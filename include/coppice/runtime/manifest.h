@@ -125,7 +125,7 @@ enum class Role : uint8_t { kInput, kOutput, kTemporary, kConstant, kSeed };
 
 // The buffer that an output shares its bytes with.
 struct Alias {
-  int buffer = 0;  // An input, a constant, or another output that is no alias.
+  int buffer = 0;  // An input, a constant, or another output that is not an alias.
   Amount offset;   // Bytes.
 };
 

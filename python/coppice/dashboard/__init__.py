@@ -9,7 +9,7 @@ whose fields lines.py describes; a page shows all lines.
     suites.py the models there are: own.py, huggingface.py, families.py, vision.py, torchbench.py
     measure.py     runs one model in this process: its results, its graphs, its costs
     distances.py   how far results are from the right ones
-    runs.py        a process each, with a time limit; what is left to run, and how long it takes
+    runs.py runs tasks in processes with a time limit; estimates how long the others take
     lines.py       the lines of results, and files of them
     page.py        the page
 """

@@ -113,7 +113,7 @@ def loss_of(outputs):
 
 
 def measure(model, mode, dtype, seed=1, full=False, place="cpu"):
-    """The fields of a line, except for its key. Errors: whatever the model raises; Misshapen."""
+    """The fields of a line, except for its key. Errors: those that the model raises; Misshapen."""
     device = Device(place)
     subject = Subject(model, mode, dtype, seed, full, place)
     comparison, first_s, replayed = Comparison(dtype), None, 0

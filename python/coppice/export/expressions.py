@@ -212,7 +212,7 @@ class Printer:
         return f"{quotient} % {self.at(modulus, NEGATE)}", MULTIPLY
 
     def rounded(self, e, word):
-        """floor or ceiling of a quotient of integers, in whatever form it is written."""
+        """floor or ceiling of a quotient of integers, in any form."""
         inside = e.args[0]
         if counts_in_fractions(inside):
             base, divisor = quotient_of(inside)
@@ -233,7 +233,7 @@ class Printer:
     print_CeilToInt = print_ceiling
 
     def print_TruncToInt(self, e):
-        """Towards zero: down, or up below it."""
+        """Rounds towards zero: down if the value is positive, and up if it is negative."""
         base, divisor = quotient_of(e.args[0])
         if divisor == 1:
             return self.print(base)

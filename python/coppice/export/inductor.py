@@ -101,7 +101,7 @@ def closest_tile(choices):
 
 def templates_of(choices):
     """The Triton templates among the choices for a matrix product or a convolution. Inductor times
-    them. An operator if there is none."""
+    them. Returns an operator if there are none."""
     return [choice for choice in choices
             if isinstance(choice, select_algorithm.TritonTemplateCaller)] or choices[:1]
 
@@ -377,7 +377,7 @@ def settings(options=None):
 @contextlib.contextmanager
 def compiling(capability, configurations=1, cubins=True, pretended=True):
     """Inside the scope, Inductor compiles for a device of that capability, which is pretended or
-    real, and keeps what Lifter reads. Errors: CompilerError, whatever Inductor raises."""
+    real, and keeps what Lifter reads. Errors: CompilerError for any error of Inductor."""
     device = pretended_device(capability, cubins) if pretended else contextlib.nullcontext()
     with device, observed(configurations, timed=not pretended), converting(), ordered_strides(), \
             without_line_information():

@@ -61,8 +61,8 @@ class Lifter:
 
     def run(self, results):
         """Fills buffers, steps, inputs and outputs. `results` are the fake tensors that the graph
-        returns, by the name that each is to have. Errors: ExportError with the node's name and
-        the line of the model that it comes from, as far as is known."""
+        returns, by the name that each is to have. Errors: ExportError with the node's name and the
+        line of the model that it comes from, if it is known."""
         for node in self.graph.nodes:
             try:
                 self.lift(node, results)
@@ -520,7 +520,8 @@ class Lifter:
             self.mark_written(tensor.buffer)
 
     def lift_seeds(self, node):
-        """Seeds of random numbers are words that the reader draws anew in each call."""
+        """Lifts seeds of random numbers. They are words that the reader draws again in each
+        call."""
         out = node.kwargs.get("out")
         origin = node.meta.get("kernel")
         if out is None or origin is None or "inductor_seeds" not in str(

@@ -5,8 +5,8 @@
 
 torch.export traces the program, and Inductor compiles it for a device that the machine need not
 have. Weights become constants with the names that the state dict has. A tensor argument becomes an
-input with its name, an integer argument a scalar. Sizes that `dynamic` names are symbols. What a
-package cannot hold raises ExportError, which names the node and the line of the model.
+input with its name, an integer argument a scalar. Sizes that `dynamic` names are symbols. Programs
+that a package cannot hold raise ExportError, which names the node and the line of the model.
 """
 
 import contextlib
@@ -62,8 +62,8 @@ def add_program(package, name, model, args=(), *, dynamic=None, archs=("80", "90
     dynamic         {argument: {axis: how}} of tensors, {argument: how} of integers; `how` is
                     (min, max), (name, min, max), or a dict of min, max and, if wanted, name,
                     buckets and claim. Axes of one name have one size in a call. PyTorch compiles
-                    sizes below 2 separately: a min of 1 is an error if the compiled code needs at
-                    least 2.
+                    sizes below 2 separately, so a min of 1 is an error if the compiled code needs
+                    at least 2.
     archs           "80" (as PTX), "90a" (as a cubin), "86:cubin"; Inductor compiles for the first
     outputs         names; else "output", or "output_0" and so on
     static          inputs that stay at their address; inputs without dynamic axes that the program
@@ -98,7 +98,7 @@ def add_program(package, name, model, args=(), *, dynamic=None, archs=("80", "90
 
 
 def normalized(argument, how):
-    """{axis: {"min", "max", ...}} of a tensor, {None: ...} of an integer."""
+    """{axis: {"min", "max", ...}} for a tensor, {None: ...} for an integer."""
     axes = how if isinstance(how, dict) and all(isinstance(axis, int) for axis in how) else {
         None: how}
     result = {}
@@ -192,7 +192,8 @@ def shape_env_of(placeholders):
 
 
 class Program:
-    """The program of one lowered graph: names for its symbols, then what Lifter reads, guards."""
+    """The program of one lowered graph: names for its symbols, the parts that Lifter reads, and
+    guards."""
 
     def __init__(self, package, exported, wrapper, specs, dynamic, shape_env, architectures):
         self.package, self.exported, self.wrapper = package, exported, wrapper

@@ -203,7 +203,7 @@ class Recorder:
             yield
 
     def launched(self, function, args, grid, runs):
-        """One launch; `runs` are the keyword arguments of each configuration."""
+        """Records one launch. `runs` are the keyword arguments of each configuration."""
         where = f"the launch of {function.__name__}"
         names = [param.name for param in function.params]
         bound, sources = [], []
@@ -375,8 +375,8 @@ class Recorder:
             self.program.buffer(name, "output", **layout, alias=alias)
 
     def note_limits(self):
-        """Limits of sizes, to which comparisons with numbers have been added; those of scalars, as
-        guards."""
+        """Stores the limits of sizes, to which comparisons with numbers have been added. Limits of
+        scalars become guards."""
         result = []
         for symbol, limits in self.env.var_to_range.items():
             name = self.names.get(symbol.name)
@@ -403,7 +403,7 @@ class Recorder:
 
 
 class Address:
-    """A pointer of which only its alignment is known."""
+    """A pointer; only its alignment is known."""
 
     def __init__(self, dtype, address):
         self.dtype, self.address = dtype, address

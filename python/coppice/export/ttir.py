@@ -38,7 +38,8 @@ def accesses_of_any(ttirs, parameters):
 
 def follow(lines, origins, reads, writes, plain):
     """One pass over a function's lines: where values come from, and what is loaded and stored.
-    Names are those of their region only, so that what is no pointer must not pass for one."""
+    Names are valid in their region only, so a value that is not a pointer must not be taken for
+    one."""
     open_results = []  # Of regions around a line: what their yields give.
 
     def of(names):

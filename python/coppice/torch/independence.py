@@ -1,9 +1,9 @@
 """Finds the independent sizes of a graph of aten operators, which AOTAutograd made for Inductor.
 
 A size is *independent* if the graph, run at a larger size, computes the same elements within the
-real size, whatever its inputs hold beyond the real size (integers that are indices hold their
-fill). A batch usually is independent; the axis that a softmax sums over is not. An independent size
-may be padded without a promise by the caller.
+real size. That must hold for all contents of its inputs beyond the real size, except that integers
+which are indices hold their fill. A batch usually is independent; the axis that a softmax sums over
+is not. An independent size may be padded without a promise by the caller.
 
 The size is followed through the graph. An axis *carries* the size if its own size depends on it.
 The first elements of that axis, up to the real size, have to be those of a run at the real size.
@@ -269,7 +269,7 @@ def cut(trace, node, given):
 
 
 def is_from_start(index):
-    """Whether an index counts from the first element whatever the size."""
+    """Whether an index counts from the first element for all sizes."""
     return isinstance(index, int) and index >= 0
 
 

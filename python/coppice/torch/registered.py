@@ -151,7 +151,7 @@ class InPlace:
         return binding
 
     def unbind_gone(self, key):
-        """Ends the bindings of caches that are gone, except that of the key."""
+        """Ends the bindings of caches that no longer exist, except that of the key."""
         for other, storages in list(self.storages.items()):
             if other != key and is_gone(storages):
                 del self.storages[other]

@@ -129,9 +129,9 @@ def reports_of(owner):
 
 def stats(compiled=None):
     """Sums over report(compiled): graphs, lifted, fully_lifted, fallbacks (graphs that PyTorch
-    runs), calls (operators that PyTorch runs), kernels, recompiles, graph_breaks (graphs with code
-    in Python beside them), ignored (names in options that no graph's sizes have), runs, refused,
-    refusals (the refused calls by reason)."""
+    runs), calls (operators that PyTorch runs), kernels, recompiles, graph_breaks (graphs before or
+    after which Python runs code), ignored (names in options that no graph's sizes have), runs,
+    refused, refusals (the refused calls by reason)."""
     known = report(compiled)
     refusals = collections.Counter()
     for one in known:

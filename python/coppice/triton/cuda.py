@@ -38,10 +38,10 @@ class Stream:
         Answers.synchronize()
 
     def wait_event(self, event):
-        """It has happened."""
+        """Does nothing: it has happened."""
 
     def wait_stream(self, stream):
-        """It has run."""
+        """Does nothing: its work has run."""
 
     def record_event(self, event=None):
         event = event or Event()
@@ -76,7 +76,7 @@ class Event:
         Answers.synchronize()
 
     def wait(self, stream=None):
-        """It has happened."""
+        """Does nothing: it has happened."""
 
     def elapsed_time(self, end):
         if self.time is None or end.time is None:

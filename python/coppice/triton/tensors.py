@@ -16,7 +16,7 @@ MARKED_MAX = 1024  # Storages, before those that are gone are forgotten.
 
 
 class Generator(torch.Generator):
-    """A generator on the CPU, for whatever device it is requested."""
+    """A generator on the CPU, for any requested device."""
 
     def __new__(cls, device="cpu"):
         return super().__new__(cls, device=without_cuda(device))
