@@ -205,8 +205,8 @@ COPPICE_API coppice_status coppice_device_describe(coppice_device* device,
 COPPICE_API coppice_status coppice_device_synchronize(coppice_device* device);
 
 /* What the emulator found wrong so far: races, undeclared accesses, functions of COPPICE_ON_HOST
- * that failed, and so on. Each finding is a line, and equal ones are one line; the last 100 are
- * kept, and a fault. Writes and returns text like coppice_last_error. Returns 0 on CUDA, and if
+ * that failed, and so on. Each finding is a line, and equal ones are one line; the last 100, and a
+ * fault, are kept. Writes and returns text like coppice_last_error. Returns 0 on CUDA, and if
  * nothing was found. */
 COPPICE_API size_t coppice_device_findings(coppice_device* device,
                                            char* buffer,
@@ -566,8 +566,8 @@ enum {
   /* Called once per recording and in each run without a graph; it launches on the stream. */
   COPPICE_LAUNCHES = 0,
   /* Only on the emulator: called in every run and replay. It computes on the host, at its place in
-   * the order of the stream, and the emulator checks that order. Of the device's memory it only
-   * reads `inputs` and writes `outputs`; it calls nothing of coppice. `stream` is null. */
+   * the order of the stream, and the emulator checks that order. It may only read `inputs` and
+   * write `outputs` of the device's memory, and must not call coppice. `stream` is null. */
   COPPICE_ON_HOST = 1,
 };
 typedef struct coppice_function_call {

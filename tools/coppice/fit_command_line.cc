@@ -103,7 +103,7 @@ void AddFit(Command& command, FitOptions& options) {
                     "In %, for the goals tokens and graphs, default 10");
   command.AddParsed(
       "--replays-min", &ParsePoints, options.replays_min,
-      "In % of the calls, default 99; less where large calls may run without a graph");
+      "Least share of calls with a bucket, in %, default 99; the others run without a graph");
   command.AddParsed("--prior", &ParseShare, options.prior,
                     "Share of the weight for sizes that no call had yet, default 0.05");
   command.AddParsed("--goal", &ParseGoal, options.goal, "tokens (the default), padding or graphs");
@@ -114,7 +114,7 @@ void AddFit(Command& command, FitOptions& options) {
   AddSimulator(command, options.simulator);
   command.AddText("--write", options.write, "FOLDER", "Write policies and a profile here");
   command.AddText("--plot", options.plot, "FILE.svg", "Draw padding over memory here");
-  command.AddFlag("--check", options.check, "Exit 1 if no choice leaves what is asked for");
+  command.AddFlag("--check", options.check, "Exit 1 if no choice fits");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 

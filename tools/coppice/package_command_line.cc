@@ -191,7 +191,7 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   AddTrustedKeys(command, options.trusted_keys);
   command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");
   command.AddText("--case", options.case_path, "FILE",
-                  "Write what the calls were given here, for `coppice replay`, also after a fault");
+                  "Write the inputs of the calls here, for `coppice replay`, even after a fault");
   command.AddFlag("--verify", options.verify, "Compare each call with a run without graphs");
   command.AddFlag("--poison", options.poison, "Compare runs with poison in the padding as well");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
@@ -279,7 +279,7 @@ void AddPackageBench(Command& command, PackageBenchOptions& options) {
 
 void AddPackage(Command& command, PackageCommandOptions& options) {
   AddPackageLooks(command, options.look);
-  AddPackageRun(command.AddSubcommand("run", "Run a program on arrays in files, checked"),
+  AddPackageRun(command.AddSubcommand("run", "Run a program on arrays in files, and check it"),
                 options.run);
   AddPackageClaim(command.AddSubcommand("claim", "Find out which padding a program tolerates"),
                   options.claim);

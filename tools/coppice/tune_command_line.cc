@@ -249,7 +249,7 @@ void AddRelearning(Command& command, TuneSimulateOptions& options) {
                     "Default 1.5; 0: any padding");
   command.AddCount("--max-gap", options.max_gap, kTuneCountMax, "Default 2");
   command.AddCount("--period", options.period, kTuneCountMax,
-                   "Steps between two times, default 1000");
+                   "Steps from one learning to the next, default 1000");
   command.AddParsed("--gain", &ParsePoints, options.gain,
                     "Points of waste that a swap has to save, default 1");
   command.AddParsed("--gain-each", &ParsePoints, options.gain_each,

@@ -6,16 +6,16 @@ namespace coppice {
 namespace {
 
 constexpr const char* kNotes =
-    "A case is what the flight recorder of a session wrote: what its last calls were given. The\n"
-    "calls run again on the emulator, which checks every access of every kernel. They run at\n"
-    "their own sizes without graphs; then padded as they were, in several orders of blocks;\n"
-    "then with NaNs, a pattern and noise in the padding. Outputs are compared with those of the\n"
-    "first way, and with those in the case. The first thing that is wrong is the verdict:\n"
+    "A case is a file that the flight recorder of a session wrote: the inputs of its last\n"
+    "calls. The calls run again on the emulator, which checks every access of every kernel.\n"
+    "They run at their own sizes without graphs; then with their original padding, in several\n"
+    "orders of blocks; then with NaNs, a pattern and noise in the padding. Outputs are compared\n"
+    "with those of the first run, and with those in the case. The first problem is the verdict:\n"
     "  out_of_bounds, misaligned, race, uninitialized, fault   a kernel did this\n"
     "  wrong_claim    padding reaches live outputs\n"
     "  baked_in       a kernel never reads a size or a scalar that it is given\n"
     "  stale_input    an input lies in memory that was freed\n"
-    "  differs        outputs differ, and none of these is why\n"
+    "  differs        outputs differ for another reason\n"
     "  nothing, cannot_replay\n"
     "\n"
     "--shrink looks for the fewest calls and the smallest sizes with the same verdict, and writes\n"
@@ -49,7 +49,7 @@ void AddReplay(Command& command, ReplayOptions& options) {
                    "Orders of blocks, warps and streams that padded calls run in, default 3");
   command.AddCount("--calls", options.calls, kCallsMax,
                    "Run only the last N calls, and those whose outputs they read, default 32");
-  command.AddFlag("--shrink", options.shrink, "Find the smallest case that shows the same");
+  command.AddFlag("--shrink", options.shrink, "Find the smallest case with the same verdict");
   command.AddText("-o,--output", options.output, "CASE",
                   "Write the shrunken case here, default CASE.shrunk");
   command.AddText("--buffers", options.buffers, "FOLDER",

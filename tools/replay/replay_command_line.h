@@ -15,7 +15,7 @@ void AddReplay(Command& command, ReplayOptions& options);
 
 // The subcommand, for a list of them.
 inline constexpr Subcommand kReplaySubcommand{
-    "replay", "Run what a flight recorder kept, and say which line is wrong",
+    "replay", "Run the calls that a flight recorder kept, and name the wrong line",
     &Declared<&AddReplay, &Replay>::On};
 
 }  // namespace coppice

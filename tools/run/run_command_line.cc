@@ -57,7 +57,7 @@ void AddRun(Command& command, RunOptions& options) {
   command.AddParsed(
       "--exact", &ParseExactReplay, options.exact,
       "Replay the package at the sizes of each step, with one executable for buckets\n"
-      "with the same kernels: never (the default), auto (if a size comes again) or\n"
+      "with the same kernels: never (the default), auto (if a size repeats) or\n"
       "always");
   command.AddCount("--slots", options.slots, 1024,
                    "Requests that run at once, default 32, or as many as the package has");
@@ -71,9 +71,10 @@ void AddRun(Command& command, RunOptions& options) {
   command.AddOptionalCount(
       "--relearn", options.relearn_period, kRelearnPeriod, kCountMax,
       "Learn the buckets of both programs again every N steps of a program, default 1000;\n"
-      "a step counts half after 4 N more. It begins with the given policies. A swap has to save\n"
-      "a percentage point of padding, and adds at most 4 buckets. It first records their graphs,\n"
-      "at most 16, and 64 in a minute of the virtual clock; graphs of old buckets are dropped");
+      "a step counts half after 4 N further ones. It begins with the given policies. A swap\n"
+      "has to save a percentage point of padding, and adds at most 4 buckets. It first records\n"
+      "their graphs, at most 16, and 64 in a minute of the virtual clock; graphs of old buckets\n"
+      "are dropped");
   command.AddParsed("--order", &ParseRecordingOrder, options.order,
                     "Record every bucket ahead: asc, desc or random:SEED");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");

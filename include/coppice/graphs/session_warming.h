@@ -96,15 +96,16 @@ class SessionWarming {
                                                   std::span<const std::vector<int64_t>> buckets,
                                                   std::span<const int64_t> scalars) const;
 
-  // Records, before traffic, the graphs of calls that read each other's outputs: a prefill, a
-  // decode step, that step on its own output. It does not run the calls; only a bucket that was
-  // never warmed runs once, on zeros. It goes through the steps in order, and records the graph of
-  // each step around the outputs that are leased at that point. It assumes that each lease is held
-  // until the last step that reads it has run, and repeats a step that feeds itself until no new
-  // graph is needed. The graphs are for calls outside a ChainScope, with extents up to those of the
-  // bucket, no matter whether the host or the device decides the extents. Graphs that exist are
-  // skipped. Waits for the device; trims the eager window. `options.progress` gets (step, steps)
-  // when a step is first reached; `options.scratch` is ignored, because each step has its own.
+  // Records, before traffic, the graphs of calls that read each other's outputs, such as a prefill,
+  // a decode step, and that step again on its own output. It does not run the calls; only a bucket
+  // that was never warmed runs once, on zeros. It goes through the steps in order, and records the
+  // graph of each step around the outputs that are leased at that point. It assumes that each lease
+  // is held until the last step that reads it has run, and repeats a step that feeds itself until
+  // no new graph is needed. The graphs are for calls outside a ChainScope, with extents up to those
+  // of the bucket, no matter whether the host or the device decides the extents. Graphs that exist
+  // are skipped. Waits for the device; trims the eager window. `options.progress` gets (step,
+  // steps) when a step is first reached; `options.scratch` is ignored, because each step has its
+  // own.
   //
   // Errors: as the other Warm; also
   //         kInvalidArgument     a step has no program; a feed names an input or a count that does

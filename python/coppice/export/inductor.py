@@ -195,7 +195,7 @@ def take_annotated_types(tuner):
 
 
 def call_own_kernel(converter, line):
-    """Writes the launch of a Triton kernel of the program's own. PyTorch's wrapper takes the
+    """Writes the launch of one of the program's own Triton kernels. PyTorch's wrapper takes the
     arguments as if they were the whole signature, but constants lie between them."""
     kernel = converter.kernels[line.kernel_name]
     tuner = kernel.tuner
