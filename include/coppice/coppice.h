@@ -233,10 +233,10 @@ COPPICE_API coppice_status coppice_device_findings_since(
  * unimplemented: the device is CUDA, where the process has to end. */
 COPPICE_API coppice_status coppice_device_reset(coppice_device* device);
 
-/* A function of the driver by CUDA's name, such as "cuGraphCreate", for what this header lacks. It
- * works on the emulator and on a GPU. coppice/runtime/driver_entries.inc lists the names and their
- * versions. Cast the function to its real type, and call it while the device lives, with its
- * context current. Errors: not found: the list has no such name. */
+/* A function of the driver by CUDA's name, such as "cuGraphCreate", for functions that this header
+ * lacks. It works on the emulator and on a GPU. coppice/runtime/driver_entries.inc lists the names
+ * and their versions. Cast the function to its real type, and call it while the device lives, with
+ * its context current. Errors: not found: the list has no such name. */
 typedef void (*coppice_driver_function)(void);
 COPPICE_API coppice_status coppice_driver_entry(coppice_device* device,
                                                 const char* name,
@@ -883,7 +883,7 @@ typedef struct coppice_call {
   int64_t input_count;
   const int64_t* scalars;
   int64_t scalar_count;
-  const int64_t* extents; /* Of the symbols that are given. */
+  const int64_t* extents; /* Extents of the symbols that are `given`. */
   int64_t extent_count;
   const DLTensor* const* targets; /* For COPPICE_WRITE_INTO, one per output. */
   int64_t target_count;

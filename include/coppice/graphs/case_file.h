@@ -5,8 +5,8 @@
 //
 // The file is a canonical zip, like a package: manifest.json, tensors.safetensors, and perhaps
 // package.zip. graphs/case/CASE.md describes the format. A case that was read is consistent: each
-// index exists, each tensor exists and has the sizes in its call, and no number is negative that
-// may not be. Only a reader with the package can check whether the calls fit their program.
+// index exists, each tensor exists and has the sizes in its call, and numbers that must not be
+// negative are not. Only a reader with the package can check whether the calls fit their program.
 //
 // Units: elements, bytes where named so. Threads: plain values; the functions are pure apart from
 // the file system.
@@ -33,7 +33,7 @@
 
 namespace coppice {
 
-// Elements, rows first and without gaps.
+// A tensor of a case, row-major and without gaps. Sizes are in elements.
 struct CaseTensor {
   DType dtype = DType::kFloat32;
   std::vector<int64_t> dims;

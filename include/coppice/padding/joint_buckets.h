@@ -2,10 +2,10 @@
 //
 // A call of size (a, b) in a bucket costs cost(bucket) - cost(size). LearnJoint chooses at most
 // `count` buckets for which the sum over all calls, plus a price per bucket, is small. For a grid
-// it tries every division of the count between the two ladders. For each, it finds the exact best
-// ladder of one symbol while the other ladder is fixed, and takes turns. For a list it starts from
-// that grid and from a greedy list, and moves, drops and adds buckets while that helps. Neither is
-// the optimum, which is too expensive to find.
+// it tries every division of the count between the two ladders. For each division, it alternates
+// between the symbols: it fixes the ladder of one, and finds the exact best ladder of the other.
+// For a list it starts from that grid and from a greedy list, and moves, drops and adds buckets
+// while that helps. Neither is the optimum, which is too expensive to find.
 //
 // A prior spreads a share of the weight over sizes that were not seen. With a prior and without
 // caps, limits do not change how sizes below them are padded: learned buckets end at the largest

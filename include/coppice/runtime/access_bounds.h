@@ -36,7 +36,7 @@ struct ArgumentBytes {
   bool writes = false;  // Whether the kernel may write these bytes; it may always read them.
 };
 
-// The step of a program that launches. A reader of the driver's findings gets it.
+// The step of a program that launches. The driver's findings name it.
 struct LaunchStep {
   std::string_view program;
   int step = -1;  // -1: none is known.

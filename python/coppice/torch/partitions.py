@@ -28,8 +28,7 @@ def is_parameter(tensor):
 
 @contextlib.contextmanager
 def partitions(*, session=None, static=is_parameter, copies="last"):
-    """Inside the scope, partitions of what Inductor compiles replay graphs of a session, one per
-    size.
+    """Inside the scope, Inductor compiles partitions that replay graphs of a session, one per size.
 
     session  a coppice.Session; None: the shared session on CUDA
     static   a function that returns for each tensor of a partition's first call whether it stays at

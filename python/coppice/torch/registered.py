@@ -8,7 +8,7 @@ like weights: its graphs read and write them in place.
     call  caches at  runs
     1     A          the first program
     2     A          the second: they came there twice, and are bound
-    3     B          the first: caches that move cost what they always did
+    3     B          the first: caches that move are copied, as before
     4, 5  B, A       the second, which has both bound
 
 Threads: calls of one graph take turns.

@@ -143,7 +143,7 @@ class Answers:
 
     @staticmethod
     def set_device(device):
-        """There is one."""
+        """Does nothing: there is one device."""
 
     @staticmethod
     def get_device_name(device=None):
