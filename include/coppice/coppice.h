@@ -1123,8 +1123,8 @@ typedef struct coppice_rebucket_report {
   uint32_t struct_size;
   int32_t outcome;         /* COPPICE_REBUCKET_... */
   int64_t calls;           /* Observed in all. */
-  int64_t graphs;          /* Graphs recorded; in a dry run, graphs that would be. */
-  int64_t added;           /* New buckets; in a dry run, those that would be. */
+  int64_t graphs;          /* Graphs recorded; in a dry run, graphs that would be recorded. */
+  int64_t added;           /* New buckets; in a dry run, those that it would add. */
   int64_t dropped;         /* Dropped buckets, likewise. */
   double waste_before_pct; /* Points, for the observed calls. */
   double waste_after_pct;

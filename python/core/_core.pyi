@@ -542,12 +542,12 @@ class Session:
         lanes=1
             Calls on different lanes may run at the same time. 1 to 1,024.
         warmup_runs=1
-            Calls of a bucket that run before it is recorded.
+            Warm-up calls of a bucket before it is recorded.
         record_in_background=False
             Records programs that are `thread_safe` on a thread of the session; calls run
             eagerly meanwhile.
         gate=False
-            Times live calls with and without their graph, and gives up graphs that are not
+            Times live calls with and without their graph, and stops using graphs that are not
             faster.
         graphs_per_program_max=1024
             Graphs of a program on a lane. -1: none.
@@ -570,15 +570,15 @@ class Session:
         copy_out_bytes=0
             For outputs that are copied out, per lane; 0: none.
         budget_bytes=0
-            What the session may hold at once: its windows, its graphs (an estimate) and what
-            the application reports; 0: no budget.
+            Bytes that the session may hold at once: its windows, its graphs (an estimate) and
+            the bytes that the application reports; 0: no budget.
         audit_keys=False
-            Refuses buckets whose kernels' parameters depend on what is not in the key.
+            Refuses buckets whose kernels' parameters depend on values that are not in the key.
         check_addresses=False
             Asks the driver at every call whether tensors lie in live memory of the device.
         fill_expired=False
             Fills all that a graph writes with 0xCB bytes before each call, so that a read
-            through an old pointer shows.
+            through an old pointer is noticed.
         trace_wait_when_full=False
             If the ring is full, a call waits until its events are written, instead of dropping
             its own event and counting it.
@@ -593,7 +593,7 @@ class Session:
             Called before each call runs, with this rank's vote, to agree with the other ranks.
             Returns the same three, as all agreed.
         barrier()
-            Called before a call that ranks agreed to record, also on ranks that have the graph.
+            Called before a call that ranks agreed to record, even on ranks that have the graph.
         variant_timing="on_device"
             Whether kernels of packages that have several variants are timed: "on_device",
             "always" or "never".
@@ -603,11 +603,11 @@ class Session:
             Host memory that the ring of each lane has; 0: nothing is recorded. 0 to
             1,099,511,627,776.
         recorder_calls_max=65536
-            Calls that each ring has at most.
+            Most calls in a ring.
         recorder_outputs=False
             Whether outputs are copied to the ring, too, so that a replay can compare them.
         recorder_static_bytes_max=0
-            Static inputs up to this size are copied to the ring with each call; 0: none is.
+            Static inputs up to this size are copied to the ring with each call; 0: none are.
         """
 
     def __del__(*args, **kwargs) -> Any: ...

@@ -17,8 +17,8 @@
 //
 // Units: elements. Threads: a lease or scope belongs to one thread at a time; any thread may drop a
 // lease, at any time. Lifetime: a lease may outlive its session, but can then no longer be read
-// (Detach makes outputs that can); a scope may not outlive it. A lease with an open scope may be
-// moved, but neither released nor assigned to.
+// (outputs of Detach can); a scope must not outlive it. A lease with an open scope may be moved,
+// but neither released nor assigned to.
 
 #pragma once
 

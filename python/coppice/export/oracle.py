@@ -33,7 +33,7 @@ def check_output(where, lifted, value, dtype, shape_env, exact=True):
 
 
 def differ(left, right, hints):
-    """Whether two sizes differ, for all sizes or for those of the example."""
+    """Whether two sizes differ by a constant, or for the sizes of the example."""
     difference = sympy.expand(left - right)
     return difference != 0 and (difference.is_number or difference.xreplace(hints) != 0)
 

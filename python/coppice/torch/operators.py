@@ -33,7 +33,7 @@ def lowered_as_in_eager():
 
 
 def called(target):
-    """Has PyTorch run an operator."""
+    """Makes PyTorch run an operator."""
     return lowering.fallback_handler(target, add_to_fallback_set=False)
 
 

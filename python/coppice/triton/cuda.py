@@ -14,7 +14,7 @@ LAUNCH_MS = 1000.0  # So that what repeats until enough time went by repeats lit
 
 
 def find_driver():
-    """The driver of the scope of coppice.triton.launching; None."""
+    """The driver of the scope of coppice.triton.launching; None outside of it."""
     driver = triton.runtime.driver._active
     return driver if hasattr(driver, "launches") else None
 
