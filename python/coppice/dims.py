@@ -21,7 +21,7 @@ KINDS = ("auto", "dynamic", "maybe_dynamic", "static")
 class Dim:
     """A size with a name. Axes whose Dims have the same name have the same size in each call.
 
-    name of the symbol; expressions of outputs and guards use it
+    name         of the symbol; expressions of outputs and guards use it
     min, max     bounds, in elements. A call outside them is refused, and so is a policy that is a
                  list of sizes and ends beyond `max`. None: no bound
     policy       the buckets that sizes are padded to: a ladder in words up to `max` ("pow2",
@@ -34,13 +34,13 @@ class Dim:
                  None: "exact" if no claim allows padding, or there is no `max`; otherwise powers of
                  two up to `max`, which are learned again like those of "learn" if `max` is at most
                  65,536 and fn mutates no static argument. "pow2" never changes
-    multiple_of every size is a multiple of this
+    multiple_of  every size is a multiple of this
     kind         "dynamic"; "auto": dynamic from its second size on; "maybe_dynamic" or "static": as
                  in SymbolKind
     exclude_01   sizes 0 and 1 are never padded, and nothing is padded to them
-    claim the promise that holds if this size is padded, in the words of coppice.claims: "any",
-                 "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact":
-                 it is not padded. None: what the callable claims
+    claim        the promise that holds if this size is padded, in the words of coppice.claims:
+                 "any", "row_independent", "finite", "fill", ("finite", absolute, relative), or
+                 "exact": it is not padded. None: what the callable claims
 
     Raises InvalidArgument for values that can never be right."""
 

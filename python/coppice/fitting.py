@@ -29,9 +29,9 @@ def fit(package, traffic, *, memory="80GiB", weights=0, kv_bytes_per_token=0, kv
                         text such as "24GiB"
     kv_bytes_per_token  bytes of the cache per token, to count what is left in tokens
     kv_tokens_min       tokens that have to fit
-    lanes, buckets calls at the same time; most buckets of a program
+    lanes, buckets      calls at the same time; most buckets of a program
     padding_max         in %, for the goals "tokens" and "graphs"
-    replays_min the least share of calls that have a bucket, in %
+    replays_min         the least share of calls that have a bucket, in %
     goal                "tokens" (the most memory is left), "padding" (the least is computed) or
                         "graphs" (the fewest)
     exact               as in coppice.load

@@ -65,7 +65,7 @@ def learn(sizes, buckets=0, *, limit=0, price=0.0, align=1, forced=(), prior=0.0
     buckets    at most this many, each of which is a graph; 0: all that save more than their price
     limit      the last bucket; 0: the largest size. Above the largest size, buckets double up to
                the limit; these come on top of `buckets`, because none of the sizes uses them
-    price of a bucket, in elements of padding
+    price      of a bucket, in elements of padding
     align      buckets are multiples of this, except for the limit and forced ones
     forced     sizes that are always buckets, such as the chunk size of a chunked prefill
     prior      share of the weight that is spread over sizes that no call had, in proportion to 1 /

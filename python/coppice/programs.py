@@ -46,9 +46,9 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
                   neither policy nor buckets, has powers of two up to its maximum, which are learned
                   again like those of "learn". If it has no maximum, has one above 65,536, or may
                   only be a multiple of some number, each size is a bucket, as with "exact"
-    claims {symbol: claim} replaces the package's claims, in the words of coppice.claims: "any",
-                  "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact":
-                  it is not padded
+    claims        {symbol: claim} replaces the package's claims, in the words of coppice.claims:
+                  "any", "row_independent", "finite", "fill", ("finite", absolute, relative), or
+                  "exact": it is not padded
     exact         whether replays compute at the exact sizes of their call, with one executable for
                   all buckets that have the same kernels: "never" (at the sizes of the bucket),
                   "auto" (if the call before it had the same sizes) or "always". Programs with a

@@ -65,7 +65,7 @@ def wrap(fn, dynamic=None, *, policies=None, claim="exact", name=None, static=()
              two Dims that are padded together: "1x512,4x128", a list of such pairs,
              "pow2/linear:64" up to the `max` of both, or the path of JSON that `coppice tune
              --column A --column B` wrote
-    claim the promise that holds if a size is padded, in the words of coppice.claims: "any",
+    claim    the promise that holds if a size is padded, in the words of coppice.claims: "any",
              "row_independent", "finite", "fill", ("finite", absolute, relative), or "exact":
              nothing is padded. A Dim may have a claim of its own
     static   arguments that stay at their address, such as weights and caches. They are never

@@ -34,7 +34,7 @@ class Generator {
   explicit Generator(uint64_t seed = 0) : seed_(seed) {}
 
   State GetState() const { return {seed_.load(kRelaxed), offset_.load(kRelaxed)}; }
-  // Errors: kInvalidArgument the offset is negative or not a multiple of 4.
+  // Errors: kInvalidArgument  the offset is negative or not a multiple of 4.
   absl::Status SetState(const State& state);
   // Restarts at offset 0.
   void Seed(uint64_t seed);

@@ -72,7 +72,7 @@ class SessionWarming {
   // skipped. The value of a scalar that a symbol is bound to is ignored. Waits for the device;
   // trims the eager window.
   //
-  // Errors: kInvalidArgument an extent, or a pair of extents, is not a bucket; at a bucket an
+  // Errors: kInvalidArgument    an extent, or a pair of extents, is not a bucket; at a bucket an
   //                             expression is negative or has no value, or elements overlap;
   //                             scalars or a binding do not fit;
   //         kFailedPrecondition a callable mutates static inputs and there is no scratch; the

@@ -4,7 +4,7 @@
     placeholder                          an input, a constant, or a scalar
     empty_strided                        a temporary, or the output that it is returned as
     as_strided                           the same buffer at another offset
-    operator whose result is a view the same buffer, perhaps as another type
+    operator whose result is a view      the same buffer, perhaps as another type
     launch of a Triton kernel            a kernel step
     mm, bmm, addmm, baddbmm              a `gemm` call
     any other operator                   a call `aten.<operator>.<overload>`; its option `complex`

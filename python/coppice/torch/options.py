@@ -3,10 +3,11 @@
     device           "auto" (where a function's tensors are: on CUDA, or on the emulator for those
                      of the CPU), "cuda", "emulator"
     policy           buckets of sizes that vary: "pow2", ("linear:16", 256) for buckets up to 256,
-                     or anything that coppice.Dim takes ("learn", a list, "vllm", JSON). {"x:0":
-                     "pow2"} is for axis 0 of the argument x alone. {("x:0", "x:1"): "1x512,4x128"}
-                     is for two sizes that are padded together: such pairs, two ladders such as
-                     "pow2/linear:64", or JSON that `coppice tune --column A --column B` wrote.
+                     or anything that coppice.Dim takes ("learn", a list, "vllm", JSON).
+                     {"x:0": "pow2"} is for axis 0 of the argument x alone.
+                     {("x:0", "x:1"): "1x512,4x128"} is for two sizes that are padded together:
+                     such pairs, two ladders such as "pow2/linear:64", or JSON that `coppice tune
+                     --column A --column B` wrote.
                      Sizes with a claim and without a policy are padded to powers of two at first;
                      their buckets are learned again from the calls, like those of "learn". "pow2"
                      never changes, and with "exact" each size is a bucket. If a maximum, or a

@@ -58,7 +58,7 @@ class InPlace:
 
     written  {index among the program's inputs: its name there} of inputs that may become static
     statics  indices of the inputs that are static anyway
-    package a function that makes the package in which inputs of these names are static, too
+    package  a function that makes the package in which inputs of these names are static, too
     """
 
     def __init__(self, written, statics, package):

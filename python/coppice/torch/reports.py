@@ -19,7 +19,7 @@ class GraphReport:
     graph is *fully lifted* if no part of it runs elsewhere: it is lifted, has no `calls`, and not
     all of its calls were refused.
 
-    function its function and line: "forward (model.py:12)"
+    function     its function and line: "forward (model.py:12)"
     kind         "inference", "forward" or "backward"
     lifted       whether coppice runs it; otherwise PyTorch does
     program      its name in the session, as in session.buckets(), if it is lifted
@@ -40,7 +40,7 @@ class GraphReport:
     graph_break  why Python runs code of the function before or after this graph; empty: it does not
     runs         calls so far
     refused      calls among these that the program refused, and that PyTorch ran
-    refusals {reason: number of calls} of the refused calls
+    refusals     {reason: number of calls} of the refused calls
     learned      outcomes of learning its buckets again: {"swapped": 2, "kept": 7}
     in_place     names of inputs that it writes, such as KV caches, which became static because they
                  stayed at their address: calls read and write them there. Only on CUDA"""

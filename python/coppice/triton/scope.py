@@ -43,15 +43,15 @@ def launching(device=None, stream=0, *, capability=CAPABILITY, loaded=None, make
     share. The launch returns when the kernel has run and the tensors hold what it wrote. A pointer
     that is neither raises InvalidArgument before the launch.
 
-    capability the architecture that kernels are compiled for: 80, 86, 89 (which has 8-bit floats)
-    or 90
+    capability   the architecture that kernels are compiled for: 80, 86, 89 (which has 8-bit
+                 floats) or 90
     loaded       a dict of the caller's that keeps kernels loaded for the next scope; None: they are
                  loaded for this scope alone
-    make_driver the class of the driver that Triton calls; None: Driver
-    autotune what @triton.autotune does, because times on the emulator mean nothing. "first": it
-                 takes the first configuration that compiles and fits. "compare": it runs all, and
-                 raises Error if the results of one in PyTorch's tensors differ from those of the
-                 first"""
+    make_driver  the class of the driver that Triton calls; None: Driver
+    autotune     what @triton.autotune does, because times on the emulator mean nothing. "first":
+                 it takes the first configuration that compiles and fits. "compare": it runs all,
+                 and raises Error if the results of one in PyTorch's tensors differ from those of
+                 the first"""
     if capability not in SHARED_BYTES_MAX:
         raise InvalidArgument(f"launching: capability {capability!r} is none of "
                               f"{', '.join(map(str, SHARED_BYTES_MAX))}")
