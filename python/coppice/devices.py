@@ -24,10 +24,10 @@ _told = set()  # Lines that the log has.
 
 
 def device(kind="auto", ordinal=0, **options):
-    """The device of this process with an ordinal: "cuda", "emulator" (ordinal 0 only) or "auto".
-    "auto" takes an open device, CUDA before the emulator. If none is open, it takes CUDA if there
-    is a GPU, otherwise the emulator. The first call opens the device, with `options` as in
-    coppice.Device.
+    """The device of this process with a kind and an ordinal. The kind is "cuda", "emulator"
+    (ordinal 0 only) or "auto". "auto" takes an open device, CUDA before the emulator. If none is
+    open, it takes CUDA if there is a GPU, otherwise the emulator. The first call opens the device,
+    with `options` as in coppice.Device.
 
     Raises Unavailable if there is no such device, FailedPrecondition if options are given and the
     device is open. Threads: any."""
@@ -181,7 +181,7 @@ def exchange_session(on, session):
 
 
 def follow(user):
-    """Registers a user of the shared session, which moves to another session while that is the
+    """Registers a user of the shared session. The user moves to another session while that is the
     shared one. `user.move_to(session)` moves it, and returns a function that moves it back."""
     with _lock:
         _followers.add(user)

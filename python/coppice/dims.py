@@ -74,7 +74,7 @@ class Dim:
         self._check_end()
 
     def _check_end(self):
-        """Raises InvalidArgument for a policy with an end of its own, beyond `max`."""
+        """Raises InvalidArgument for a policy that has a maximum or a bucket above `max`."""
         text, end = policy_of(self.policy) or ("", None)
         if text.startswith("{"):
             document = json.loads(text)
@@ -93,7 +93,7 @@ class Dim:
             raise type(error)(f"Dim {self.name}: {error}") from error
 
     def learns(self, pads):
-        """Whether its buckets are learned from calls. `pads`: as of symbol()."""
+        """Whether its buckets are learned from calls. `pads` is that of symbol()."""
         if self.policy is None:
             return self._may_pad(pads) and learns_unasked(self.max)
         return is_learned(self.policy)

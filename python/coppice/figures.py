@@ -1,4 +1,4 @@
-"""What sessions tell: dicts whose items are attributes as well. Written by tools/describe."""
+"""Figures of sessions: dicts whose items are attributes as well. Written by tools/describe."""
 
 
 class Figure:

@@ -178,8 +178,8 @@ def is_dense(tensor):
 
 
 class Traced:
-    """Runs of a callable outside of the session, on zeros, at a few sizes: what it returns, and
-    which of the allocations that it asked for are returned."""
+    """Runs a callable outside of the session, on zeros, at a few sizes, to find what it returns,
+    and which of its allocations it returns."""
 
     def __init__(self, wrapped, call, dims, device):
         self.wrapped, self.call, self.device, self.seen = wrapped, call, device, {}

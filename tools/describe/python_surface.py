@@ -147,7 +147,7 @@ coppice_session_options SessionOptionsOf(Fields& given) {
 """
 
 FIGURES = '''\
-"""What sessions tell: dicts whose items are attributes as well. Written by tools/describe."""
+"""Figures of sessions: dicts whose items are attributes as well. Written by tools/describe."""
 
 
 class Figure:

@@ -118,7 +118,7 @@ class SessionMemory {
 
   // Reports to the budget how many bytes the application itself holds on the device. Call it before
   // you allocate. Graphs may be dropped to make room. Errors: kInvalidArgument if negative;
-  // kResourceExhausted if the budget lacks room; the number reported before then stays.
+  // kResourceExhausted if the budget lacks room; the earlier number then stays.
   absl::Status SetExternalBytes(int64_t bytes);
 
   // Releases physical memory that nothing uses: in the eager windows, in the plan windows above the

@@ -46,8 +46,8 @@ class DecayingHistogram {
   // Counts a call. Requires: size >= 0 (checked). Cost: an atomic increment; never allocates.
   void Add(int64_t size);
 
-  // Makes young calls old and returns the weight of every size whose weight is not 0. Sizes beyond
-  // the limit are left out. Cost: O(counters); allocates.
+  // Decays old calls, makes the young ones old, and returns the weight of every size whose weight
+  // is not 0. Sizes beyond the limit are left out. Cost: O(counters); allocates.
   SizeHistogram Fold();
 
   int64_t calls() const;   // All calls that were added before the last Fold, including those beyond

@@ -290,7 +290,8 @@ struct CuGraphExecUpdateResultInfo {
   CuGraphNode error_from_node = nullptr;
 };
 
-// How one node depends on another; all zeros: it runs after all of it, and sees what it wrote.
+// How one node depends on another. All zeros: it begins after the other node ends, and sees what
+// that node wrote.
 struct CuGraphEdgeData {
   unsigned char from_port = 0;
   unsigned char to_port = 0;

@@ -262,8 +262,8 @@ class Emulator {
   // Where and in which kernel the sticky fault happened; empty if there was none.
   std::string fault() const;
 
-  // The number of findings so far: reports, where equal texts count each time, and a fault. Read it
-  // before a call to find out which findings are the call's.
+  // The number of findings so far: all reports, also those with equal texts, and the fault if there
+  // was one. Read it before a call to find out which findings are the call's.
   int64_t finding_count() const;
   // The findings after the first `since`, each text once: reports, then the fault. A text from
   // before is included if it was found again.

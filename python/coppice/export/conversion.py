@@ -26,7 +26,8 @@ FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 def size():
-    """The target of a node whose value is an expression of sizes. Only nested graphs are run."""
+    """The target of a node whose value is an expression of sizes. Called only if a subgraph is
+    run."""
     raise ExportError("a subgraph, as of cond or while_loop, is not exported")
 
 
@@ -36,8 +37,8 @@ def retyped(tensor, dtype):
 
 
 def value_of(converter, expression):
-    """A proxy of the node that has an expression. Each expression has one node. Expressions that
-    are not integers, such as conditions, are still converted by the converter's own code."""
+    """A proxy of the node that computes an expression. Each expression has one node. Expressions
+    that are not integers, such as conditions, are still converted by the converter's own code."""
     expression = sympy.sympify(expression)
     if expression in converter.expr_to_proxy:
         return converter.expr_to_proxy[expression]
@@ -166,10 +167,10 @@ def write_what_is_computed(changed, value, *arguments, **named):
 
 
 def is_overwritten_where_read(self, late, first, second):
-    """As Scheduler.fusable_weak_dep: whether what `first` reads and `second` overwrites is read and
-    written by the same thread. This is known only if both run their loops in the same order. If
-    `second` reads in another order than `first` computes, the loops of one of them have yet to be
-    reordered."""
+    """As Scheduler.fusable_weak_dep: whether each element that `first` reads and `second`
+    overwrites is read and written by the same thread. This is known only if both run their loops in
+    the same order. If `second` reads in another order than `first` computes, the loops of one of
+    them have yet to be reordered."""
     computed = [write for write in first.read_writes.writes
                 if isinstance(write, dependencies.MemoryDep)]
     reads = [read.rename(self.mutation_renames) for read in second.unmet_dependencies

@@ -237,8 +237,9 @@ def of_templates(fused):
 @contextlib.contextmanager
 def observed(configurations, timed=False):
     """Inside the scope, launches in the wrapper's graph have their tuner as meta["tuner"], and
-    calls have their lowered node as meta["kernel"]. A tuner compiles that many configurations and
-    loads none, except for templates that Inductor times, if they are `timed` on a real device."""
+    calls have their lowered node as meta["kernel"]. A tuner compiles `configurations`
+    configurations and loads none, except for templates that Inductor times, if they are `timed` on
+    a real device."""
     converter = wrapper_fxir.FxConverter
     reinterpret = converter._generate_reinterpret_helper
     call = converter._generate_triton_call

@@ -152,8 +152,9 @@ def number_argument(parameter, kind, value, multiple=None):
 
 
 def rounded(parameter, kind, number):
-    """The value that a parameter holds for a fraction. For f32 it is the number itself, whose text
-    is shorter."""
+    """The number that a package has for a fraction. It is the number itself, whose text is short,
+    except where the parameter holds another one: truncated for bf16, infinite if f32 is too
+    small for it."""
     bytes_ = held(parameter, kind, number)
     if SCALARS[kind] not in ("f32", "bf16"):
         return number

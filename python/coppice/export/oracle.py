@@ -33,7 +33,8 @@ def check_output(where, lifted, value, dtype, shape_env, exact=True):
 
 
 def differ(left, right, hints):
-    """Whether two sizes differ by a constant, or for the sizes of the example."""
+    """Whether two sizes differ: their difference is a constant other than 0, or it is not 0 at the
+    sizes of the example."""
     difference = sympy.expand(left - right)
     return difference != 0 and (difference.is_number or difference.xreplace(hints) != 0)
 

@@ -78,8 +78,8 @@ class Pretended(threading.local):
 
 
 class ByThread:
-    """An attribute with a name of Pretended: what this thread pretends to have, or else what is
-    `real`."""
+    """Stands for an attribute of Pretended: for the value that this thread pretends, or for `real`
+    if it pretends none."""
 
     def __init__(self, real, name):
         self.real, self.name = real, name

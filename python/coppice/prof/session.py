@@ -53,9 +53,9 @@ def trace(path, on=None, **options):
     what it does to the file `path`. `options` are other options of coppice.Session.
 
     Everything that was loaded, wrapped or compiled on the shared session runs on the new one, which
-    records its buckets again. After the scope, it uses its old graphs again. Anything with its own
-    session stays on that session, and is not traced. The end of the scope closes the new session,
-    so that the file is complete; anything that was made inside the scope cannot run any more. Other
-    threads of the process see the same session."""
+    records its buckets again. After the scope, all of this runs on the old session again, with its
+    old graphs. Anything with its own session stays on that session, and is not traced. The end of
+    the scope closes the new session, so that the file is complete; anything that was made inside
+    the scope cannot run any more. Other threads of the process see the same session."""
     with replaced_session(on or device_in_use(), trace_path=str(path), **options) as traced:
         yield traced

@@ -47,8 +47,8 @@ def frame_of(module):
 
 
 def name_of(root):
-    """The function of a frame, as "forward (model.py:12)". If the frame is a function by which
-    PyTorch enters another one, it is that one."""
+    """The function of a frame, as "forward (model.py:12)". If the frame is that of a wrapper of
+    PyTorch's, it is the wrapped function."""
     called = root.f_locals.get("fn") if root.f_code.co_name == "inner" else None
     called = getattr(called, "forward", called)
     code = getattr(getattr(called, "__func__", called), "__code__", root.f_code)

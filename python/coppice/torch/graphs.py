@@ -28,7 +28,7 @@ def from_graph(graph, *, name="graph", session=None, generators=()):
 
     The graph is replayed once here, to see whether it draws random numbers: PyTorch advances its
     generators only when PyTorch itself replays the graph. Raises InvalidArgument for a graph that
-    draws random numbers, or that keeps no graph."""
+    draws random numbers, that was made without keep_graph, or that was not captured."""
     raw = raw_graph(graph)
     refuse_random_numbers(graph, generators)
     return CapturedGraph(graph, raw, name, session or shared_session(shared_device("cuda")))

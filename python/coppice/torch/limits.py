@@ -14,7 +14,8 @@ SIZES = ("shape", "strides", "grid", "bytes", "offset", "words",
 def limits_of_program(program):
     """{name: max} of symbols whose maximum has to be lowered. All get the same power of two. It is
     the largest with which every tensor has fewer than ELEMENTS_END elements, and every integer is
-    below INTEGER_END. A guard that gets too large refuses the call by itself."""
+    below INTEGER_END. Guards do not count, because a guard whose value is too large refuses the
+    call."""
     symbols = program["symbols"]
     parts = list(walk([program["steps"], *program["buffers"].values()]))
     texts = {text for part in parts for key in SIZES for text in listed(part.get(key, ()))

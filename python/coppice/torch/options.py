@@ -233,8 +233,8 @@ def bounded(policy, limit=None):
 
 
 def cut(text, limit):
-    """A policy in which `limit` replaces all buckets above it; a ladder in words ends at the
-    maximum given with it."""
+    """A policy in which `limit` replaces all buckets and maxima above it. A ladder in words is
+    unchanged: its maximum is not in the text."""
     if not text.startswith("{"):
         sizes = text.split(",")
         if not all(size.strip().isdigit() for size in sizes):

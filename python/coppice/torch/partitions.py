@@ -61,7 +61,8 @@ def partitions(*, session=None, static=is_parameter, copies="last"):
 
 
 class Forward:
-    """One call of a graph: from its first partition to its last, calls build on each other."""
+    """One call of a graph. The call of each partition builds on those of the partitions before
+    it."""
 
     def __init__(self, session):
         self.session, self.chain = session, None

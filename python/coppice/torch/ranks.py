@@ -97,7 +97,8 @@ class Ranks:
             return answer
 
     def lead(self):
-        """Rank 0: gathers, decides, and informs all ranks, also when it ends."""
+        """Rank 0 gathers the proposals, decides, and informs all ranks. If it fails, it informs
+        them, too."""
         answer = [LOST, 0, 0]
         try:
             pending = [self.receive(self.proposed[rank], rank) for rank in self.others]

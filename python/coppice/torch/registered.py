@@ -7,7 +7,7 @@ like weights: its graphs read and write them in place.
 
     call  caches at  runs
     1     A          the first program
-    2     A          the second: they came there twice, and are bound
+    2     A          the second: caches that are at A twice are bound
     3     B          the first: caches that move are copied, as before
     4, 5  B, A       the second, which has both bound
 

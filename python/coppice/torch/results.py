@@ -142,7 +142,7 @@ def view(position, index, value, base):
 
 
 def complete(module, mode):
-    """Computes the metadata that a pass of PyTorch's left out when it put a node in."""
+    """Computes the metadata of nodes that a pass of PyTorch's inserted without metadata."""
     for node in module.graph.nodes:
         if node.op == "call_function" and "val" not in node.meta:
             arguments, named = map_arg((node.args, node.kwargs), value_of)
@@ -194,8 +194,8 @@ def hint_of(size):
 
 
 def drop_tensors_on_meta(graph):
-    """Drops nodes whose results nothing reads any more, even if they write something: they would be
-    computed on the device.
+    """Drops nodes whose results nothing reads any more, even if they write something. Otherwise
+    they would be computed on the device.
     """
     for node in reversed(list(graph.nodes)):
         value = node.meta.get("val")

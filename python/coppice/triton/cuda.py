@@ -38,10 +38,10 @@ class Stream:
         Answers.synchronize()
 
     def wait_event(self, event):
-        """Does nothing: it has happened."""
+        """Does nothing: the event has happened."""
 
     def wait_stream(self, stream):
-        """Does nothing: its work has run."""
+        """Does nothing: the stream's work has run."""
 
     def record_event(self, event=None):
         event = event or Event()
@@ -76,7 +76,7 @@ class Event:
         Answers.synchronize()
 
     def wait(self, stream=None):
-        """Does nothing: it has happened."""
+        """Does nothing: the event has happened."""
 
     def elapsed_time(self, end):
         if self.time is None or end.time is None:

@@ -55,8 +55,8 @@ def saying_cuda():
     mode, thread, run_backward = Tensors(), get_ident(), torch.autograd._engine_run_backward
 
     def run_in_mode(*args, **kwargs):
-        """Runs an operator in this mode. The mode ends where Tensor.backward is called, but not for
-        what that calls."""
+        """Runs an operator in this mode. PyTorch leaves the mode when it calls Tensor.backward;
+        this enters it again for what that calls."""
         if get_ident() != thread or mode in _get_current_function_mode_stack():
             return run_backward(*args, **kwargs)
         with mode:

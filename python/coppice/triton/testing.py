@@ -50,8 +50,9 @@ class DeviceOfTest:
         return self.find() or devices.device("emulator", seed=self.seed)
 
     def end(self):
-        """Frees all that is on the device. Returns whether nothing refers to it any more, so that
-        the next test gets a new one. Raises FailedPrecondition if sessions are open."""
+        """Frees all that is on the device. Returns whether nothing refers to the device any more.
+        If something does, the next test gets the same device. Raises FailedPrecondition if sessions
+        are open."""
         device = self.find()
         if device is None:
             return True
