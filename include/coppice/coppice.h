@@ -1094,7 +1094,7 @@ COPPICE_API coppice_status coppice_lease_detach(coppice_lease* lease,
 typedef struct coppice_rebucket_options {
   uint32_t struct_size;
   int32_t dry_run; /* Not 0: only learns and reports. */
-  int64_t period;  /* Calls between two times; negative: at any time. */
+  int64_t period;  /* Calls before learning is due again; negative: always due. */
   /* The most, without those beyond all calls; 0: as many as the current policy has, or, with a
    * cost_per_byte, as the registered one has, if that is more. */
   int64_t bucket_count;

@@ -12,7 +12,7 @@ LEARN = "learn"  # The policy of sizes that are learned while calls go on.
 START = "geometric:1.25:1"  # What they are padded to at first.
 START_UNASKED = "pow2"  # The same of sizes that nobody gave a policy.
 HALF_LIFE = 8000  # Calls after which a call counts half as much.
-PERIOD = 2000  # Calls between two times to learn.
+PERIOD = 2000  # Calls before learning again.
 LIMIT = 1 << 16  # Of sizes that nobody bounds.
 
 

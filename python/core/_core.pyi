@@ -88,7 +88,7 @@ class Tensor:
 
     def copy_from(self, array: object, stream: int = 0) -> None:
         """
-        Writes all of it from a CPU tensor of the same sizes and type, in the order of the
+        Copies a CPU tensor of the same sizes and type into this one, in the order of the
         stream (0: the device's own). Waits for the stream.
         """
 
@@ -168,7 +168,7 @@ class Device:
 
     @property
     def stream(self) -> int:
-        """A stream of its own, made when first asked for."""
+        """The device's own stream, made at its first use."""
 
     def make_current(self) -> None:
         """Makes its context current on this thread."""
@@ -250,7 +250,7 @@ class Device:
         """Raises TypeError."""
 
 class Kernel:
-    """A kernel of an image, which it keeps."""
+    """A kernel of an image. It keeps the image."""
 
     @property
     def name(self) -> str: ...
@@ -382,13 +382,13 @@ class Output:
         """
 
     def data_ptr(self) -> int:
-        """Where it lies."""
+        """The address of the first element."""
 
     def to_host(self, stream: int = 0) -> HostTensor:
-        """A copy on the host. Waits."""
+        """A copy on the host. Waits for it."""
 
     def to_host_sized(self, stream: int = 0) -> HostTensor:
-        """A copy on the host, of the size that the device counted. Waits."""
+        """A copy on the host, of the size that the device counted. Waits for it."""
 
     def __dlpack__(self, *, stream: object | None = None, max_version: object | None = None, dl_device: object | None = None, copy: object | None = None) -> object: ...
 
@@ -534,8 +534,8 @@ class Session:
 
     def __init__(self, device: Device, *, stance: str | None = 'record', lanes: int | None = 1, warmup_runs: int | None = 1, record_in_background: bool | None = False, gate: bool | None = False, graphs_per_program_max: int | None = 1024, rerecords_per_bucket_max: int | None = 128, static_moves_max: int | None = 32, on_limit: str | None = 'eager', on_budget: str | None = 'evict', keep_drawings: bool | None = False, window_bytes: int | None = 0, workspace_bytes: int | None = 0, copy_out_bytes: int | None = 0, budget_bytes: int | None = 0, audit_keys: bool | None = False, check_addresses: bool | None = False, fill_expired: bool | None = False, trace_wait_when_full: bool | None = False, trace_path: str | None = '', trace_events_per_lane: int | None = 65536, log: object | None = None, vote: object | None = None, barrier: object | None = None, variant_timing: str | None = 'on_device', now_ns: object | None = None, recorder_ring_bytes: int | None = 0, recorder_calls_max: int | None = 65536, recorder_outputs: bool | None = False, recorder_static_bytes_max: int | None = 0) -> None:
         """
-        Makes a session on a device. Options, by name, with what they are without. An option
-        that is None, or a number that is 0, is as if it were left out.
+        Makes a session on a device. Its options are given by name, with these defaults. An
+        option that is None or the number 0 has its default.
 
         stance="record"
             What calls may do about graphs: "record", "replay_only", "eager" or "strict".
@@ -755,7 +755,7 @@ class Session:
         """Raises TypeError."""
 
 class Binding:
-    """Static inputs and outputs of a program, which it keeps."""
+    """Static inputs and outputs that are bound to a program."""
 
     @property
     def tensors(self) -> object: ...
@@ -841,7 +841,7 @@ class Program:
         that saves enough. Graphs of new buckets are recorded first; if there are any, it
         waits for the device.
 
-        period: calls between two times (2000). buckets: the most buckets, besides those
+        period: calls before it learns again (2000). buckets: the most buckets, besides those
         above all calls (as many as there are). added_max: how many of these may be new (4).
         gain_min: percentage points of waste that a swap must save (1). max_ratio, max_gap:
         caps on the padding of a call (1.25 and 2 up to 512, else 1.5 and 1); 0: none.
@@ -855,7 +855,7 @@ class Program:
         """
 
     def policy(self, symbol: str) -> str:
-        """The policy in force of a symbol, as JSON."""
+        """The current policy of a symbol, as JSON."""
 
     def set_policy(self, symbol: str, policy: object) -> None:
         """

@@ -332,7 +332,7 @@ void BindDevices(nb::module_& module) {
       .def_prop_ro(
           "total_bytes", [](const Device& self) { return self.info().total_bytes; },
           "Bytes of its memory.")
-      .def_prop_ro("stream", &Device::own_stream, "A stream of its own, made when first asked for.")
+      .def_prop_ro("stream", &Device::own_stream, "The device's own stream, made at its first use.")
       .def("make_current", &Device::MakeCurrent, "Makes its context current on this thread.")
       .def("synchronize", &Device::Synchronize,
            "Waits for all work. Raises an error of that work, once.")

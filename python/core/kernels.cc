@@ -111,7 +111,7 @@ Kernels::~Kernels() {
 }
 
 void BindKernels(nb::module_& module) {
-  nb::class_<Kernel>(module, "Kernel", "A kernel of an image, which it keeps.")
+  nb::class_<Kernel>(module, "Kernel", "A kernel of an image. It keeps the image.")
       .def_ro("name", &Kernel::name)
       .def_ro("kernels", &Kernel::kernels, "The image.")
       .def_prop_ro(

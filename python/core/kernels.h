@@ -34,7 +34,7 @@ class Kernels {
   nb::object device_;
 };
 
-// A kernel of an image, which it keeps.
+// A kernel of an image. It keeps the image.
 struct Kernel {
   nb::object kernels;
   coppice_kernel* handle;

@@ -203,10 +203,10 @@ void BindOutputs(nb::module_& module) {
       .def_prop_ro("count", &CountOf,
                    "Where the device writes the real size of the output, for `counts` of\n"
                    "Program.run. Later calls may overwrite it, like the output.")
-      .def("data_ptr", &Output::address, "Where it lies.")
-      .def("to_host", &Output::ToHost, nb::arg("stream") = 0, "A copy on the host. Waits.")
+      .def("data_ptr", &Output::address, "The address of the first element.")
+      .def("to_host", &Output::ToHost, nb::arg("stream") = 0, "A copy on the host. Waits for it.")
       .def("to_host_sized", &ToHostSized, nb::arg("stream") = 0,
-           "A copy on the host, of the size that the device counted. Waits.")
+           "A copy on the host, of the size that the device counted. Waits for it.")
       .def("__dlpack__", &ExportOutput, nb::kw_only(), nb::arg("stream").none() = nb::none(),
            nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
            nb::arg("copy").none() = nb::none())

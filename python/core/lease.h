@@ -49,7 +49,7 @@ class Lease {
   uintptr_t stream_;
 };
 
-// Output `index` of a lease, which it keeps.
+// Output `index` of a lease. It keeps the lease.
 class Output {
  public:
   Output(nb::object lease, int index) : lease_(std::move(lease)), index_(index) {}

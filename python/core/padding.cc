@@ -189,7 +189,7 @@ void BindPadding(nb::module_& module) {
       "Learns the buckets of an observed symbol again from its calls, and swaps them in if\n"
       "that saves enough. Graphs of new buckets are recorded first; if there are any, it\n"
       "waits for the device.\n\n"
-      "period: calls between two times (2000). buckets: the most buckets, besides those\n"
+      "period: calls before it learns again (2000). buckets: the most buckets, besides those\n"
       "above all calls (as many as there are). added_max: how many of these may be new (4).\n"
       "gain_min: percentage points of waste that a swap must save (1). max_ratio, max_gap:\n"
       "caps on the padding of a call (1.25 and 2 up to 512, else 1.5 and 1); 0: none.\n"
@@ -200,7 +200,7 @@ void BindPadding(nb::module_& module) {
       "\"swapped\"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and\n"
       "why.");
   AddMethod<Program>("policy", &TextOfSymbol<&coppice_get_policy>, nb::arg("symbol"),
-                     "The policy in force of a symbol, as JSON.");
+                     "The current policy of a symbol, as JSON.");
   AddMethod<Program>("set_policy", &SetPolicy, nb::arg("symbol"), nb::arg("policy"),
                      "Replaces the policy of a symbol, up to the same maximum. Waits for calls.");
   AddMethod<Program>("observed", &TextOfSymbol<&coppice_get_observed>, nb::arg("symbol"),

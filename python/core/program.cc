@@ -406,7 +406,7 @@ void BindPrograms(nb::module_& module) {
   constexpr auto kVisitProgram = [](const Program& program, const auto& visit) {
     visit(program.session.ptr());
   };
-  nb::class_<Binding>(module, "Binding", "Static inputs and outputs of a program, which it keeps.",
+  nb::class_<Binding>(module, "Binding", "Static inputs and outputs that are bound to a program.",
                       LooksThrough<Binding, kVisitBinding>())
       .def_ro("tensors", &Binding::tensors);
 

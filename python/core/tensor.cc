@@ -320,7 +320,7 @@ void BindTensors(nb::module_& module) {
   tensor.def_prop_ro("device", &Tensor::device_object, "The device that it is on.")
       .def("data_ptr", &Tensor::address, "The address of the first element.")
       .def("copy_from", &Tensor::CopyFrom, nb::arg("array"), nb::arg("stream") = 0,
-           "Writes all of it from a CPU tensor of the same sizes and type, in the order of the\n"
+           "Copies a CPU tensor of the same sizes and type into this one, in the order of the\n"
            "stream (0: the device's own). Waits for the stream.")
       .def("to_host", &Tensor::ToHost, nb::arg("stream") = 0,
            "A copy on the host, after the work of the stream. Waits for the stream.")

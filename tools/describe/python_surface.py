@@ -48,8 +48,8 @@ def sentence_of(field, description):
 
 def docstring(fields, description):
     """Lines of what help() says of a session's options."""
-    lines = ["Makes a session on a device. Options, by name, with what they are without. An option",
-             "that is None, or a number that is 0, is as if it were left out.", ""]
+    lines = ["Makes a session on a device. Its options are given by name, with these defaults. An",
+             "option that is None or the number 0 has its default.", ""]
     for field in fields:
         name = families.flat_name(field.path)
         head = families.CALLBACKS[name] if field.type == "std::function" else \

@@ -101,7 +101,7 @@ class GuardProgram {
   std::vector<Expression> expressions_;  // As given.
   std::vector<std::string> names_;
   std::vector<Operation> operations_;
-  std::vector<Check> checks_;  // In running order; as many as guards.
+  std::vector<Check> checks_;  // In the order in which they run; one per guard.
 };
 
 }  // namespace coppice

@@ -61,11 +61,10 @@ struct RebucketOptions {
   // graph are interpolated between the nearest buckets below and above that have one; if only one
   // side has one, its bytes are used. Memory that buckets share, such as the pool, is not counted.
   // Nothing is learned while no bucket has a graph.
-  double cost_per_byte = 0;    // 0: bytes are free. >= 0, finite.
-  int64_t period = 2000;       // Observed calls from one time when learning is due to the next. >=
-                               // 0.
-  int graphs_max = 16;         // Graphs recorded per swap, on all lanes together. >= 0.
-  int graphs_per_minute = 64;  // Graphs recorded for this symbol in any minute. >= 0.
+  double cost_per_byte = 0;         // 0: bytes are free. >= 0, finite.
+  int64_t period = 2000;            // Observed calls before learning is due again. >= 0.
+  int graphs_max = 16;              // Graphs recorded per swap, on all lanes together. >= 0.
+  int graphs_per_minute = 64;       // Graphs recorded for this symbol in any minute. >= 0.
   std::function<int64_t()> now_ns;  // The clock for minutes; null: a steady clock.
   bool dry_run = false;             // Only learns and reports.
   const Binding* binding =

@@ -129,8 +129,8 @@ class Trace:
             self.simplify(size_of(length)) == self.simplify(size_of(size)))
 
     def holds_fill(self, index):
-        """Whether an index is within bounds in its padding. It has no padding, or it is an
-        unchanged input of integers, whose padding holds the fill."""
+        """Whether an index is within bounds in its padding: that is so if it has no padding, or if
+        it is an unchanged input of integers, whose padding holds the fill."""
         return not self.carries(index) or input_of(index) is not None
 
 

@@ -20,8 +20,8 @@ const char* const kSessionSignature =
     "None = 0) -> None";
 
 const char* const kSessionDoc =
-    "Makes a session on a device. Options, by name, with what they are without. An option\n"
-    "that is None, or a number that is 0, is as if it were left out.\n"
+    "Makes a session on a device. Its options are given by name, with these defaults. An\n"
+    "option that is None or the number 0 has its default.\n"
     "\n"
     "stance=\"record\"\n"
     "    What calls may do about graphs: \"record\", \"replay_only\", \"eager\" or \"strict\".\n"
