@@ -26,7 +26,7 @@ constexpr const char* kTightNotes =
     "  thinned  the same, without 2 to 10 % of the pieces\n"
     "  woven    some pieces are cut in five, in a way that no straight cut separates\n"
     "  mixed    buffers that live through several phases; the rest is cut up phase by phase\n"
-    "  even     the largest piece is always cut near its middle, without up to 25 % of the pieces\n"
+    "  even     the largest piece is always cut near its middle; up to 25 % of them are left out\n"
     "Times are processor time, except the limit. An instance that is not solved is named; it is\n"
     "not a failure.\n";
 
@@ -89,7 +89,7 @@ constexpr const char* kStepsNotes =
     "if one is wrong.\n";
 
 constexpr const char* kDecodeNotes =
-    "A step is one token of every row of a batch, the same in every step. Eager steps and\n"
+    "A step computes one token per row of a batch, always from the same inputs. Eager steps and\n"
     "replays are sampled in turns. A sample is as many steps as fill 2 ms, at most 10, and at\n"
     "most 1000 kernels. Then a session with a gate runs steps, waiting for each, until all run\n"
     "in the same way: that is the gate's choice. Exits with 1 if a replay predicts other tokens\n"

@@ -177,8 +177,9 @@ void AddSoak(Command& command, SoakOptions& options) {
   command.SetFooter(std::string(kSoakNotes) + "\n" + kExitCodes);
   command.AddCount("--replays", options.replays, kCallsMax,
                    "Calls that replay, default 1000000 on CUDA and 20000 on the host");
-  command.AddCount("--records", options.records, kCallsMax,
-                   "Graphs to record over evicted ones, default 10000 on CUDA and 500 on the host");
+  command.AddCount(
+      "--records", options.records, kCallsMax,
+      "Recordings that evict another graph, default 10000 on CUDA and 500 on the host");
   command.AddCount("--buckets", options.buckets, 1024, "Buckets, and graphs, default 64");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");

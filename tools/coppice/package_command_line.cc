@@ -179,7 +179,7 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
                       "Size of a symbol; several, separated by commas: one for each set");
   command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input");
   command.AddText("--constants", options.constants, "FILE.safetensors",
-                  "Values of constants that the package has no data for");
+                  "Values of constants whose data is not in the package");
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
                       "Buckets of a symbol in place of the package's: pow2:64, linear:16:64, "
                       "1,2,4,\nexact, vllm:64 or POLICY.json; the last number is the largest");
@@ -213,7 +213,7 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
       "random:SEED, random:SEED:LOW:HIGH or zeros, as for run; for a scalar, a\nnumber");
   command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as for run");
   command.AddText("--constants", options.constants, "FILE.safetensors",
-                  "Values of constants that the package has no data for");
+                  "Values of constants whose data is not in the package");
   command.AddCount("--pairs", options.pairs, 10'000, "Pairs of sizes per symbol, default 20");
   command.AddCount("--size-max", options.size_max, 1 << 20,
                    "Largest size drawn, in elements, default 64");
@@ -265,12 +265,12 @@ void AddPackageBench(Command& command, PackageBenchOptions& options) {
   command.AddRepeated("--input", options.inputs, "NAME=VALUE", "As for run, without files");
   command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as for run");
   command.AddText("--constants", options.constants, "FILE.safetensors",
-                  "Values of constants that the package has no data for");
+                  "Values of constants whose data is not in the package");
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
                       "Buckets of a symbol, as for run");
   command.AddCount("--repetitions", options.repetitions, 100'000,
                    "Samples of open, verify, load, register and replay, default 11");
-  command.AddCount("--buckets", options.buckets_max, 1024, "Buckets to record at most, default 64");
+  command.AddCount("--buckets", options.buckets_max, 1024, "Most buckets to record, default 64");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }

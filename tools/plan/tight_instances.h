@@ -5,7 +5,7 @@
 //   thinned  the same, without 2 to 10 % of the pieces
 //   woven    some pieces are cut in five instead that no straight cut parts
 //   mixed    buffers that live through several phases, the rest cut up phase by phase
-//   even     always the largest piece, cut near its middle, without up to 25 % of the pieces
+//   even     the largest piece is always cut near its middle; up to 25 % of them are left out
 //
 // The published instances are of such kinds too (MiniMalloc, ASPLOS 2024): by their lifetimes and
 // sizes, A to E are cut and thinned, and F is even.
