@@ -29,7 +29,7 @@ def load(package, device="auto", *, session=None, constants=None, functions=None
 
     device        "auto", "cuda", "emulator", or a coppice.Device
     session       a coppice.Session of that device; None: the shared session
-    constants     values for constants that the package has no data for, by name, such as the
+    constants     values for constants whose data is not in the package, by name, such as the
                   weights of an export without `--weights`: tensors, such as a state dict, or the
                   path of a safetensors file. On the emulator, tensors of the CPU are copied to it
                   once. On CUDA, tensors are read in place, and must stay there as long as the

@@ -44,7 +44,7 @@ void AddReplay(Command& command, ReplayOptions& options) {
                   "The package of the programs, a folder or a zip file, default the one in the\n"
                   "case");
   command.AddText("--constants", options.constants, "FILE.safetensors",
-                  "Constants whose data are not in the package");
+                  "Constants whose data is not in the package");
   command.AddCount("--seeds", options.seeds, kSeedsMax,
                    "Orders of blocks, warps and streams that padded calls run in, default 3");
   command.AddCount("--calls", options.calls, kCallsMax,

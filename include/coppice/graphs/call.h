@@ -68,9 +68,9 @@ struct Call {
   CuStream stream = nullptr;  // A stream of the context, or 1, its legacy stream. It does not
                               // capture.
   int lane = 0;
-  // For tests of padding: replaces the fill of each staged input by values that the claims allow,
-  // of all symbols that pad it in this call. An element may be padding of several symbols. To test
-  // the claim of one symbol alone, give the others the extents of a bucket.
+  // For tests of padding: replaces the fill of each staged input by values that are allowed by the
+  // claims of all symbols that pad it in this call. An element may be padding of several symbols.
+  // To test the claim of one symbol alone, give the others the extents of a bucket.
   Poison poison = Poison::kOff;
   OutputMode output_mode = OutputMode::kBorrow;
   // For kWriteInto: one tensor per output, at real extents, outside the session's memory, and at an

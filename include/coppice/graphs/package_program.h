@@ -63,7 +63,7 @@ struct PackageProgramOptions {
   // By symbol; replaces the package's claim. nullopt: the symbol is never padded.
   std::map<std::string, std::optional<PaddingClaim>> claims;
   ExactReplay exact = ExactReplay::kNever;  // As ProgramSpec::exact.
-  // By name; the constants whose data are not in the package. Their memory must stay valid as long
+  // By name; the constants whose data is not in the package. Their memory must stay valid as long
   // as the program.
   std::map<std::string, Tensor> constants;
   std::map<std::string, StepFunction> functions;  // By name; `gemm` is there already.

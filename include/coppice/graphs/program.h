@@ -322,7 +322,7 @@ struct ProgramSpec {
   // How far one call advances the offset of its generator, rounded up to a multiple of 4; 0: the
   // program has no random state. See RandomWord.
   int64_t random_numbers_per_call = 0;
-  Generator* generator = nullptr;      // Random source, outlives the session; null: the session's.
+  Generator* generator = nullptr;      // Must outlive the session; null: the session's generator.
   GateMode gate = GateMode::kSession;  // Whether its graphs are kept only if they are faster.
   // Whether replays compute at the sizes of their call. Only for programs of packages, without
   // counted or ragged sizes.

@@ -14,7 +14,7 @@
 // are recorded by traffic, as always.
 //
 // If ranks vote, no rank may swap alone: one rank learns by a dry run, and all ranks call SetPolicy
-// with its result at the same call. Rebucket refuses anything but a dry run there.
+// with its result at the same call. Rebucket then refuses anything but a dry run.
 //
 // Units: extents in elements, waste in points, times in nanoseconds. Threads: plain values; the
 // functions are called from the thread that calls Rebucket.

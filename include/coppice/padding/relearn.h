@@ -17,9 +17,9 @@
 //
 //   old  1 2 4 8 16 32 64         traffic moves to 20..28         new  4 8 16 22 28 32 64
 //
-// Call it about every thousand calls with a histogram in which old calls fade
+// Call Relearn about every thousand calls with a histogram in which old calls fade
 // (decaying_histogram.h). A ladder that is learned again needs a smaller prior and weaker caps than
-// one that is learned once: 0.02 and 1.5 are enough. The old ladder may be any. If it breaks the
+// one that is learned once: 0.02 and 1.5 are enough. Any old ladder is allowed. If it breaks the
 // caps so much that `added_max` buckets cannot repair it, the caps are ignored in this swap.
 //
 // Units: sizes count elements; waste and prices are in points. Waste is 100 * (padded - real) /

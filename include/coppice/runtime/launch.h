@@ -84,7 +84,7 @@ absl::Status LaunchPointers(const Driver& driver,
                             const LaunchShape& shape);
 
 // Errors: kInvalidArgument if `kernel` is known to have another number of parameters, or parameters
-// that end elsewhere; If `bytes` is -1, it is not checked.
+// that end elsewhere. If `bytes` is -1, the end is not checked.
 absl::Status CheckArguments(const Kernel& kernel, size_t count, int64_t bytes);
 
 template <typename T>

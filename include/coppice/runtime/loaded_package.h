@@ -41,9 +41,10 @@ struct LoadedKernel {
 
 class LoadedPackage {
  public:
-  // Loads every kernel of `package`, which it keeps, for the device of `context`. Call it outside
-  // captures, with that context current. The context's driver must outlive it. It must outlive its
-  // programs, until Session::Unregister has returned, or their session has ended.
+  // Loads every kernel of `package` for the device of `context`. The result keeps the package. Call
+  // it outside captures, with that context current. The context's driver must outlive the result.
+  // The result must live until Session::Unregister has returned for each of its programs, or their
+  // session has ended.
   //
   // Errors: kNotFound         no target of a kernel fits the device (the message lists their
   //                           architectures);
