@@ -166,15 +166,15 @@ typedef struct coppice_device_options {
   uint32_t struct_size;
   int32_t kind;    /* COPPICE_DEVICE_... */
   int32_t ordinal; /* Number of the CUDA device. */
-  /* The rest is the emulator's; see coppice/runtime/emulator.h. */
+  /* For the emulator; see coppice/runtime/emulator.h. */
   int32_t compute_capability; /* 80, 86, 89 or 90; 0: 90. */
   int64_t memory_bytes;       /* A multiple of 2 MiB; 0: 4 GiB. */
   uint64_t seed;              /* Seed of the execution order; 0: 1. */
   int32_t compiled_kernels;   /* Not 0: the library's own kernels run as PTX, too. */
   int32_t uninitialized_read; /* Not 0: reports reads of bytes that were never written. */
-  /* Of both. */
+  /* For both kinds of device. */
   const coppice_memory_provider* provider; /* Copied. Null: cuMemAlloc. */
-  /* The emulator's again. Not 0: reports also races that change no bit of what a kernel writes. */
+  /* For the emulator. Not 0: also reports races that change no bit of what a kernel writes. */
   int32_t harmless_races;
   int32_t reserved;
 } coppice_device_options;
@@ -329,10 +329,10 @@ COPPICE_API coppice_status coppice_kernel_describe(coppice_kernel* kernel,
 typedef struct coppice_launch_shape {
   uint32_t struct_size;
   uint32_t shared_bytes; /* Dynamic, as much as the device has. */
-  uint32_t grid[3];      /* Blocks; the first at least 1, 0 for the others is 1. */
-  uint32_t block[3];     /* Threads; the same. */
-  uint32_t cluster[3];   /* Blocks that share a cluster. First 0: no clusters; 0 for the others is
-                          * 1. */
+  uint32_t grid[3];      /* Blocks. The first is at least 1; 0 for the others means 1. */
+  uint32_t block[3];     /* Threads, likewise. */
+  /* Blocks that share a cluster. No clusters if the first is 0; 0 for the others means 1. */
+  uint32_t cluster[3];
   int32_t cooperative;
   int32_t programmatic; /* May start before the stream's last kernel has ended. */
 } coppice_launch_shape;
@@ -362,7 +362,7 @@ enum {
 };
 /* What a call does if it would need one graph too many. */
 enum {
-  COPPICE_ON_LIMIT_DEFAULT = 0, /* As the field says. */
+  COPPICE_ON_LIMIT_DEFAULT = 0, /* Each field says its default. */
   COPPICE_ON_LIMIT_EAGER = 1,   /* Runs without a graph. */
   COPPICE_ON_LIMIT_ERROR = 2,   /* Fails. */
   /* Drops the graph that is worth least: long unused, large in bytes and cheap to record again. */
@@ -440,7 +440,7 @@ typedef struct coppice_session_options {
   coppice_status (*vote)(void* user, coppice_vote* vote);
   /* Called before a call that ranks agreed to record, even on ranks that have the graph. */
   coppice_status (*barrier)(void* user);
-  void* user; /* Of the functions. */
+  void* user; /* Passed to the functions. */
   /* Whether kernels of packages that have several variants are timed: COPPICE_VARIANTS_... */
   int32_t variant_timing;
   int32_t reserved;
@@ -687,12 +687,12 @@ typedef struct coppice_tensor_spec {
   const char* const* strides; /* Null: row-major without gaps. */
   int32_t rank;
   int32_t is_static; /* Bound once, by coppice_bind. */
-  /* Of inputs. */
+  /* For inputs. */
   int32_t mutated;
   int32_t fill; /* COPPICE_FILL_... */
   double fill_value;
   int64_t alignment; /* 0: 16. */
-  /* Of outputs: the name of the output that has its count along `count_axis`; null: none. */
+  /* For outputs: the name of the output that has its count along `count_axis`; null: none. */
   const char* count;
   int32_t count_axis;
   int32_t reserved;
@@ -944,7 +944,7 @@ COPPICE_API coppice_status coppice_warm(coppice_session* session,
                                         const coppice_warm_options* options);
 
 /* Element `input` of the inputs (or counts) of a step is output `output` of step `step`, as
- * WarmStep::Feed has it. */
+ * in WarmStep::Feed. */
 typedef struct coppice_feed {
   uint32_t struct_size;
   uint32_t reserved;
@@ -1087,7 +1087,7 @@ COPPICE_API coppice_status coppice_lease_detach(coppice_lease* lease,
                                                 int64_t out_count);
 
 /* ---- Buckets that follow traffic ----------------------------------------------------------------
- * Of symbols whose policy has an observe_half_life; see coppice/graphs/rebucket.h. `symbol` is the
+ * For symbols whose policy has an observe_half_life; see coppice/graphs/rebucket.h. `symbol` is the
  * symbol's name in its program. */
 
 /* A field that is 0 has the default of RebucketOptions and RelearnFor. */
@@ -1099,7 +1099,7 @@ typedef struct coppice_rebucket_options {
    * cost_per_byte, as the registered one has, if that is more. */
   int64_t bucket_count;
   int64_t added_max;         /* The most new buckets; negative: none. */
-  double gain_min;           /* Points of waste and price that a swap saves; negative: any. */
+  double gain_min;           /* Points of waste and price that a swap must save; negative: none. */
   double max_ratio;          /* Negative: no cap. */
   int64_t max_gap;           /* Used if max_ratio is above 0. */
   int32_t graphs_max;        /* Graphs recorded per swap; negative: none. */
@@ -1187,9 +1187,9 @@ COPPICE_API coppice_status coppice_set_observed(coppice_session* session,
  * coppice_external_allocator_use named. Freeing it waits for all work of the device, as cuMemFree
  * does, unless the device has a memory provider. */
 
-/* Returns null and sets coppice_last_error if there is no room, no device was named, or it is not
- * number `device`. Returns null for 0 bytes. Only a memory provider uses `stream`: blocks are
- * ordered with the stream of the run, or with no stream. */
+/* Returns null and sets coppice_last_error if there is no room, no device was named, or the named
+ * device is not number `device`. Returns null for 0 bytes. Only a memory provider uses `stream`:
+ * blocks are ordered with the stream of the run, or with no stream. */
 COPPICE_API void* coppice_external_allocate(ptrdiff_t bytes, int32_t device, void* stream);
 /* Freeing null does nothing. If a run allocates other blocks than its warm-up, and a block can then
  * not be freed, the run fails. */
@@ -1360,7 +1360,7 @@ enum {
 /* SessionRecorder::Save: writes the calls that the flight recorder has of a lane to the file
  * `path`, which `coppice replay` runs. Needs coppice_session_options.recorder_ring_bytes. `why` is
  * a text for people, the reason for the case; null: none. `values` is COPPICE_CASE_.... Works even
- * after a fault of the device. Other options have their defaults of C++. */
+ * after a fault of the device. Other options have the defaults of C++. */
 COPPICE_API coppice_status coppice_save_case(
     coppice_session* session, const char* path, const char* why, int32_t lane, int32_t values);
 typedef struct coppice_profile_options {
@@ -1397,8 +1397,8 @@ typedef struct coppice_request_times {
   int32_t output_tokens; /* >= 1. */
   uint32_t reserved;
   int64_t id;             /* 0 to 2^53. */
-  int64_t first_token_ns; /* From its arrival, as is the next. */
-  int64_t last_token_ns;  /* >= first_token_ns. */
+  int64_t first_token_ns; /* From its arrival. */
+  int64_t last_token_ns;  /* From its arrival; >= first_token_ns. */
 } coppice_request_times;
 /* Puts the times into the trace. Does nothing without a trace. */
 COPPICE_API coppice_status coppice_note_request(coppice_session* session,

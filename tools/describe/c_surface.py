@@ -85,7 +85,7 @@ class Header:
         for name in names:
             numbers.setdefault(name, max(numbers.values()) + 1)
         declared = [(f"{name} = {number},", names[name].sentence if name in names else
-                     "As the field says.")
+                     "Each field says its default.")
                     for name, number in sorted(numbers.items(), key=lambda item: item[1])]
         self.replace(block.start(), block.end(), [*c_comment(enum.sentence, ""), "enum {",
                                                   *with_comments(declared), "};"])
