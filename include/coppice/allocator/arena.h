@@ -66,8 +66,8 @@ class Arena {
   absl::Status ReleaseSpares();
   int64_t spare_bytes() const { return spare_bytes_; }  // Of handles that Trim kept.
 
-  // MissingBytes: the bytes by which Grow to `bytes` would lengthen the window. CreatedBytes: those
-  // of them that it would have to create, because no spare handle fits.
+  // MissingBytes: the bytes by which Grow to `bytes` would lengthen the window. CreatedBytes: the
+  // part of these that it would have to create, because no spare handle fits.
   int64_t MissingBytes(int window, int64_t bytes) const;
   int64_t CreatedBytes(int window, int64_t bytes) const;
 

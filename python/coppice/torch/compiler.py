@@ -257,7 +257,7 @@ def is_written_between(node):
 
 
 def counted(run, report):
-    """The same function; the report counts its calls."""
+    """The function, with calls that the report counts."""
     def count_and_run(arguments):
         report.runs += 1
         return run(arguments)
