@@ -250,7 +250,12 @@ absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
   ProgramSpec& spec = reader.spec;
   COPPICE_ASSIGN_OR_RETURN(spec.name, NameIn(given.name, "coppice_program_spec"));
   spec.variant = TextOf(given.variant);
-  COPPICE_ASSIGN_OR_RETURN(spec.claim, EnumOf<Claim>(given.claim, "program: claim"));
+  constexpr std::optional<PaddingContents> kClaims[] = {
+      std::nullopt, PaddingContents::kRowIndependent, PaddingContents::kAny,
+      PaddingContents::kFinite, PaddingContents::kFill};
+  COPPICE_ASSIGN_OR_RETURN(const int claim,
+                           EnumOf<int>(given.claim, std::size(kClaims), "program: claim"));
+  spec.claim = kClaims[claim];
   COPPICE_ASSIGN_OR_RETURN(spec.gate, EnumOf<GateMode>(given.gate, "program: gate"));
   spec.one_stream = given.one_stream != 0;
   spec.thread_safe = given.thread_safe != 0;

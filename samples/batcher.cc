@@ -139,7 +139,7 @@ class Batcher {
 
     // How many sequences, and how many rows they have in all, become buckets; how long each is, the
     // device reads, and the program finds where each begins.
-    coppice::ProgramSpec spec{.name = "prefix", .claim = coppice::Claim::kMasked};
+    coppice::ProgramSpec spec{.name = "prefix", .claim = coppice::PaddingContents::kAny};
     const int count = spec.AddSymbol("sequences", *PaddingPolicy::Pow2(kSequencesMax));
     const int total = spec.AddSymbol("rows", *PaddingPolicy::Linear(64, kRowsMax));
     const int ragged = spec.AddRagged({.count = count, .total = total, .lengths = 0});

@@ -32,7 +32,7 @@ constexpr int kCalls = 500;
 
 // y = relu(relu(x W1) W2) for a batch of rows; the weights are static inputs.
 coppice::ProgramSpec NetworkSpec() {
-  coppice::ProgramSpec spec{.name = "network", .claim = coppice::Claim::kRowIndependent};
+  coppice::ProgramSpec spec{.name = "network", .claim = coppice::PaddingContents::kRowIndependent};
   const int batch = spec.AddSymbol("batch", *coppice::PaddingPolicy::Ramp(4, 16, kBatchMax));
   spec.inputs = {{.name = "x", .dims = {Dim::Symbol(batch), Dim::Fixed(kFeatures)}},
                  {.name = "w1",

@@ -39,7 +39,7 @@ struct Sizes {
 };
 
 coppice::ProgramSpec JoinSpec() {
-  coppice::ProgramSpec spec{.name = "join", .claim = coppice::Claim::kMasked};
+  coppice::ProgramSpec spec{.name = "join", .claim = coppice::PaddingContents::kAny};
   const auto n = Dim::Symbol(spec.AddSymbol("n", *PaddingPolicy::Pow2(64)));
   const auto m = Dim::Symbol(spec.AddSymbol("m", *PaddingPolicy::Pow2(64)));
   const auto rows = Dim::Symbol(spec.AddSymbol("rows", *PaddingPolicy::Pow2(8)));

@@ -78,7 +78,7 @@ absl::Status RunSample(const coppice::Driver& driver) {
     return absl::OkStatus();
   };
 
-  coppice::ProgramSpec spec{.name = "embed", .claim = coppice::Claim::kRowIndependent};
+  coppice::ProgramSpec spec{.name = "embed", .claim = coppice::PaddingContents::kRowIndependent};
   const auto batch = Dim::Symbol(spec.AddSymbol("batch", *PaddingPolicy::Ramp(1, 8, 64)));
   spec.inputs = {{.name = "tokens", .dtype = DType::kInt32, .dims = {batch, Dim::Fixed(kTokens)}}};
   spec.outputs = {{.name = "y", .dims = {batch, Dim::Fixed(kFeatures)}}};

@@ -164,7 +164,7 @@ absl::Status RunSample(const coppice::Driver& driver, const Options& options, En
       const auto session,
       coppice::Session::Create(context, {.lanes = kThreads, .memory = {.budget_bytes = 64 << 20}}));
 
-  coppice::ProgramSpec spec{.name = "scale", .claim = coppice::Claim::kRowIndependent};
+  coppice::ProgramSpec spec{.name = "scale", .claim = coppice::PaddingContents::kRowIndependent};
   const auto count = Dim::Symbol(spec.AddSymbol("count", *PaddingPolicy::Ramp(1, 8, 64)));
   spec.inputs = {{.name = "x", .dims = {count}}};
   spec.outputs = {{.name = "y", .dims = {count}}};

@@ -69,7 +69,7 @@ absl::Status RunRank(size_t rank,
   options.ranks.barrier = [&] { return ballot.Wait(), absl::OkStatus(); };
   COPPICE_ASSIGN_OR_RETURN(const auto session, coppice::Session::Create(context, options));
 
-  coppice::ProgramSpec spec{.name = "shard", .claim = coppice::Claim::kRowIndependent};
+  coppice::ProgramSpec spec{.name = "shard", .claim = coppice::PaddingContents::kRowIndependent};
   const int n = spec.AddSymbol("n", *coppice::PaddingPolicy::Pow2(16));
   spec.inputs = {{.name = "x", .dims = {coppice::Dim::Symbol(n)}}};
   spec.outputs = {{.name = "y", .dims = {coppice::Dim::Symbol(n)}}};

@@ -28,7 +28,7 @@ using coppice::Tensor;
 
 // y [n] of x [n], by kernels that read n from the parameter block.
 coppice::ProgramSpec Spec(const char* name) {
-  coppice::ProgramSpec spec{.name = name, .claim = coppice::Claim::kMasked};
+  coppice::ProgramSpec spec{.name = name, .claim = coppice::PaddingContents::kAny};
   const Dim n = Dim::Symbol(spec.AddSymbol("n", *coppice::PaddingPolicy::Pow2(1024)));
   spec.inputs = {{.name = "x", .dims = {n}}};
   spec.outputs = {{.name = "y", .dims = {n}}};

@@ -30,8 +30,6 @@ static_assert(COPPICE_CASE_KEEP == static_cast<int>(CaseValues::kKeep));
 static_assert(COPPICE_CASE_SPECIAL == static_cast<int>(CaseValues::kSpecial));
 static_assert(COPPICE_FILL_ZERO == static_cast<int>(FillKind::kZero));
 static_assert(COPPICE_FILL_UNDEFINED == static_cast<int>(FillKind::kUndefined));
-static_assert(COPPICE_CLAIM_EXACT == static_cast<int>(Claim::kExact));
-static_assert(COPPICE_CLAIM_MASKED == static_cast<int>(Claim::kMasked));
 static_assert(COPPICE_SYMBOL_AUTO == static_cast<int>(SymbolKind::kAuto));
 static_assert(COPPICE_SYMBOL_STATIC == static_cast<int>(SymbolKind::kStatic));
 static_assert(COPPICE_RAGGED_LENGTHS == static_cast<int>(RaggedBy::kLengths));

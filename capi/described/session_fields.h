@@ -50,8 +50,6 @@ inline constexpr int kCountOf<CaseValues> = 3;
 template <>
 inline constexpr int kCountOf<FillKind> = 5;
 template <>
-inline constexpr int kCountOf<Claim> = 3;
-template <>
 inline constexpr int kCountOf<SymbolKind> = 4;
 template <>
 inline constexpr int kCountOf<RaggedBy> = 2;

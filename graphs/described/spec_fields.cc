@@ -4,18 +4,6 @@
 
 namespace coppice {
 
-const char* NameOf(Claim claim) {
-  switch (claim) {
-    case Claim::kExact:
-      return "exact";
-    case Claim::kRowIndependent:
-      return "row_independent";
-    case Claim::kMasked:
-      return "masked";
-  }
-  return "?";
-}
-
 const char* NameOf(SymbolKind kind) {
   switch (kind) {
     case SymbolKind::kAuto:

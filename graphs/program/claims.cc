@@ -24,9 +24,8 @@ const SymbolSpec& SymbolAt(const ProgramSpec& spec, int symbol) {
 std::optional<PaddingClaim> ClaimOf(const ProgramSpec& spec, int symbol) {
   const SymbolSpec& named = SymbolAt(spec, symbol);
   if (named.claim) return named.claim;
-  if (spec.claim == Claim::kExact) return std::nullopt;
-  return PaddingClaim{.padding = spec.claim == Claim::kMasked ? PaddingContents::kAny
-                                                              : PaddingContents::kRowIndependent};
+  if (!spec.claim) return std::nullopt;
+  return PaddingClaim{.padding = *spec.claim};
 }
 
 bool MayPad(const ProgramSpec& spec, int symbol) {

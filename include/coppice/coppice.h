@@ -636,13 +636,14 @@ COPPICE_API coppice_status coppice_register_package(coppice_session* session,
                                                     const coppice_package_program_options* options,
                                                     coppice_program** out);
 
-/* What the program promises about the padding of symbols that have no claim of their own. */
+/* What the padding of symbols that have no claim of their own may hold; live outputs are then equal
+ * bit for bit. The words are those of COPPICE_PADDING_..., the numbers are not. */
 enum {
-  COPPICE_CLAIM_EXACT = 0, /* Nothing: these symbols are never padded. */
-  /* Padded rows compute something, but never reach a live row. */
+  COPPICE_CLAIM_EXACT = 0, /* These symbols are never padded. */
   COPPICE_CLAIM_ROW_INDEPENDENT = 1,
-  /* Kernels read the real extents from the parameter block and skip the padding. */
-  COPPICE_CLAIM_MASKED = 2,
+  COPPICE_CLAIM_ANY = 2,
+  COPPICE_CLAIM_FINITE = 3,
+  COPPICE_CLAIM_FILL = 4,
 };
 /* How a symbol's extents become buckets. */
 enum {

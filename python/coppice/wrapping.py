@@ -39,8 +39,6 @@ from coppice.tracing import Body, Traced, address_of, register, used_symbols
 NAMES_MAX = 16  # Of arguments, in a message.
 VARIANTS_MAX = 256  # Of one wrapped callable; the oldest end.
 PREPARED_MAX = 4096  # Combinations of types and sizes that need not be read again.
-# Claims that the library takes of all symbols at once, by its words.
-OF_PROGRAMS = {("any", 0.0, 0.0): "masked", ("row_independent", 0.0, 0.0): "row_independent"}
 CONSTANTS = (int, bool, str, type(None))
 
 log = logging.getLogger("coppice")
@@ -115,7 +113,7 @@ class Wrapped(Shared):
         self._signature = signature_of(fn)
         self._plain = plain_names(self._signature)
         self._dynamic, self._dims = read_dynamic(dynamic, self._signature)
-        if options["claim"] is not None and options["claim"] not in OF_PROGRAMS:
+        if options["claim"] is not None:
             self._dims = {symbol: dim.claimed(options["claim"])
                           for symbol, dim in self._dims.items()}
         self._joint = read_policies(policies, self._dims, name)
@@ -617,7 +615,6 @@ class Variant:
                 entry["fill"] = options["fills"][path]
             inputs.append(entry)
         return {"name": wrapped.name, "variant": text_of(call.key),
-                "claim": OF_PROGRAMS.get(options["claim"], "exact"),
                 "symbols": symbols, "joint": self.joint, "inputs": inputs,
                 "guards": options["guards"],
                 "outputs": [{"name": name, "dtype": dtype, "shape": list(shape)}

@@ -186,7 +186,7 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
   spec_.name = Kept(fields.Text("name"));
   if (const nb::object variant = fields.Get("variant"); !variant.is_none())
     spec_.variant = Text(variant);
-  fields.Word("claim", kClaims, spec_.claim);
+  fields.Word("claim", {"exact", "row_independent", "any", "finite", "fill"}, spec_.claim);
   for (const nb::handle symbol : fields.List("symbols"))
     symbols_.push_back(SymbolOf(symbol));
   ReadJoint(fields.Get("joint"));

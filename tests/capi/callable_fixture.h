@@ -120,7 +120,7 @@ class CallableFixture : public CFixture {
       spec.outputs.back().name = output;
     }
     spec.program = {.struct_size = sizeof(coppice_program_spec),
-                    .claim = COPPICE_CLAIM_MASKED,
+                    .claim = COPPICE_CLAIM_ANY,
                     .name = name,
                     .symbols = &spec.symbol,
                     .symbol_count = 1,

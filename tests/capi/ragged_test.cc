@@ -63,7 +63,7 @@ class CRaggedTest : public CallableFixture {
     outputs[1].name = "starts";
     outputs[1].shape = starts;
     const coppice_program_spec spec = {.struct_size = sizeof(spec),
-                                       .claim = COPPICE_CLAIM_MASKED,
+                                       .claim = COPPICE_CLAIM_ANY,
                                        .name = "ragged",
                                        .symbols = symbols.data(),
                                        .symbol_count = 3,

@@ -19,7 +19,7 @@ class CountsFixture : public SessionFixture {
   static constexpr int kY = 0;  // Outputs of compact.
   static constexpr int kKept = 1;
 
-  static ProgramSpec SpecOf(std::string name, Claim claim) {
+  static ProgramSpec SpecOf(std::string name, std::optional<PaddingContents> claim) {
     ProgramSpec spec{.name = std::move(name), .claim = claim};
     spec.AddSymbol("n", *PaddingPolicy::Pow2(kLargest));
     spec.inputs = {{.name = "x", .dims = {Dim::Symbol(0)}}};
@@ -27,12 +27,14 @@ class CountsFixture : public SessionFixture {
     return spec;
   }
   static ProgramSpec CompactSpec(DType count = DType::kInt64) {
-    ProgramSpec spec = SpecOf("compact", Claim::kMasked);
+    ProgramSpec spec = SpecOf("compact", PaddingContents::kAny);
     spec.outputs[0].count = {.output = kKept, .axis = 0};
     spec.outputs.push_back({.name = "kept", .dtype = count});
     return spec;
   }
-  static ProgramSpec TakingSpec(std::string name, Claim claim, Fill fill = {}) {
+  static ProgramSpec TakingSpec(std::string name,
+                                std::optional<PaddingContents> claim,
+                                Fill fill = {}) {
     ProgramSpec spec = SpecOf(std::move(name), claim);
     spec.symbols[0].counted = true;
     spec.inputs[0].fill = fill;
@@ -56,7 +58,7 @@ class CountsFixture : public SessionFixture {
     });
   }
 
-  const Program* AddMasked(ProgramSpec spec = TakingSpec("masked", Claim::kMasked)) {
+  const Program* AddMasked(ProgramSpec spec = TakingSpec("masked", PaddingContents::kAny)) {
     return *session_->Register(std::move(spec), [this](CallContext& context) -> absl::Status {
       COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
       COPPICE_RETURN_IF_ERROR(FillAll(context, y, -1));
@@ -69,7 +71,8 @@ class CountsFixture : public SessionFixture {
     });
   }
 
-  const Program* AddRows(Fill fill, Claim claim = Claim::kRowIndependent) {
+  const Program* AddRows(Fill fill,
+                         std::optional<PaddingContents> claim = PaddingContents::kRowIndependent) {
     return *session_->Register(
         TakingSpec("rows", claim, fill), [this](CallContext& context) -> absl::Status {
           COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
@@ -79,7 +82,7 @@ class CountsFixture : public SessionFixture {
 
   // Adds `one_`, as often as there are elements.
   const Program* AddAdd() {
-    ProgramSpec spec = TakingSpec("add", Claim::kRowIndependent);
+    ProgramSpec spec = TakingSpec("add", PaddingContents::kRowIndependent);
     spec.inputs[0].mutated = true;
     spec.outputs.clear();
     return *session_->Register(std::move(spec), [this](CallContext& context) -> absl::Status {

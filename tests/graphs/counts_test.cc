@@ -117,7 +117,7 @@ TEST_F(CountsTest, PaddingBeginsBehindTheCount) {
 }
 
 TEST_F(CountsTest, AnyAxisOfAnyRankMayBeCounted) {
-  ProgramSpec spec = TakingSpec("columns", Claim::kRowIndependent, Fill::Value(9));
+  ProgramSpec spec = TakingSpec("columns", PaddingContents::kRowIndependent, Fill::Value(9));
   spec.inputs[0].dims = {Dim::Fixed(3), Dim::Symbol(0)};
   spec.inputs.push_back({.name = "square", .dims = {Dim::Symbol(0), Dim::Symbol(0)}});
   spec.outputs = {{.name = "y", .dims = {Dim::Fixed(3), Dim::Symbol(0)}},
@@ -147,7 +147,7 @@ TEST_F(CountsTest, AnyAxisOfAnyRankMayBeCounted) {
 }
 
 TEST_F(CountsTest, EachSymbolHasACountOfItsOwn) {
-  ProgramSpec spec{.name = "words", .claim = Claim::kMasked};
+  ProgramSpec spec{.name = "words", .claim = PaddingContents::kAny};
   spec.AddSymbol("n", *PaddingPolicy::Pow2(kLargest), SymbolKind::kAuto);
   spec.AddSymbol("m", *PaddingPolicy::Pow2(kLargest), SymbolKind::kMaybeDynamic);
   spec.AddSymbol("k", *PaddingPolicy::Exact(kLargest));
@@ -173,7 +173,7 @@ TEST_F(CountsTest, EachSymbolHasACountOfItsOwn) {
 }
 
 TEST_F(CountsTest, GivenSymbolMayBeCountedWithoutAnAxis) {
-  ProgramSpec spec = TakingSpec("given", Claim::kMasked);
+  ProgramSpec spec = TakingSpec("given", PaddingContents::kAny);
   spec.symbols[0].given = true;
   spec.inputs[0].dims = {Dim::Fixed(8)};
   const Program* masked = AddMasked(std::move(spec));
@@ -277,7 +277,7 @@ TEST_F(CountsTest, ChainKeepsWhatItsCallsCount) {
 }
 
 TEST_F(CountsTest, WarmedChainReplaysWhateverTheDeviceDecides) {
-  for (const Claim claim : {Claim::kMasked, Claim::kRowIndependent}) {
+  for (const PaddingContents claim : {PaddingContents::kAny, PaddingContents::kRowIndependent}) {
     for (const int64_t bucket : {1, 2, 8}) {  // Below the first two there is no other extent.
       session_ = MakeSession();
       const Program* compact = AddCompact();
@@ -370,14 +370,15 @@ TEST_F(CountsTest, ChecksAndPausesLeaveCountsAlone) {
 }
 
 TEST_F(CountsTest, InputInAnOutputIsReadThereOnlyIfNobodyReadsItsPadding) {
-  const std::pair<Claim, Fill> cases[] = {{Claim::kMasked, Fill::Zero()},
-                                          {Claim::kRowIndependent, Fill::Undefined()},
-                                          {Claim::kRowIndependent, Fill::Zero()}};
+  const std::pair<PaddingContents, Fill> cases[] = {
+      {PaddingContents::kAny, Fill::Zero()},
+      {PaddingContents::kRowIndependent, Fill::Undefined()},
+      {PaddingContents::kRowIndependent, Fill::Zero()}};
   for (const auto& [claim, fill] : cases) {
     session_ = MakeSession();
     const Program* compact = AddCompact();
     const Program* rows = AddRows(fill, claim);
-    const bool filled = claim == Claim::kRowIndependent && fill == Fill::Zero();
+    const bool filled = claim == PaddingContents::kRowIndependent && fill == Fill::Zero();
     for (int i = 0; i < 5; ++i) {
       const Tensor x = UploadMixed(8, 3);  // A whole bucket.
       COPPICE_ASSERT_OK_AND_ASSIGN(const Lease first, session_->Run(CallOf(compact, x)));
@@ -590,7 +591,7 @@ TEST_F(CountsTest, SymbolsThatCallsAreCheckedByCannotBeCounted) {
   };
   const Wrong wrongs[] = {
       {[](ProgramSpec& spec) {
-         spec.claim = Claim::kExact;
+         spec.claim = std::nullopt;
          spec.symbols[0].policy = *PaddingPolicy::Exact(kLargest);
        },
        "never padded"},
@@ -604,14 +605,14 @@ TEST_F(CountsTest, SymbolsThatCallsAreCheckedByCannotBeCounted) {
        "'2*n' of input w"},
   };
   for (const Wrong& wrong : wrongs) {
-    ProgramSpec spec = TakingSpec("masked", Claim::kMasked);
+    ProgramSpec spec = TakingSpec("masked", PaddingContents::kAny);
     wrong.make(spec);
     const absl::Status status = ValidateSpec(spec);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << wrong.text;
     EXPECT_THAT(std::string(status.message()), HasSubstr(wrong.text));
     EXPECT_THAT(std::string(status.message()), HasSubstr("symbol n is counted"));
   }
-  ProgramSpec spec = TakingSpec("masked", Claim::kMasked);
+  ProgramSpec spec = TakingSpec("masked", PaddingContents::kAny);
   spec.symbols[0].max = 64;
   spec.outputs.push_back({.name = "z", .dims = {spec.AddExtent("2*n")}});
   spec.scalars = {{.name = "m"}};

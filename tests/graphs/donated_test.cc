@@ -127,7 +127,7 @@ TEST_F(DonatedTest, BytesThatAnotherLeaseShowsStayWhereTheyAre) {
 // Of a bucket that is larger, so that the input cannot be written where it lies.
 TEST_F(DonatedTest, InputThatIsWrittenBackKeepsItsBytes) {
   const auto define = [&](const char* name, bool mutated, float factor) {
-    ProgramSpec spec{.name = name, .claim = Claim::kRowIndependent};
+    ProgramSpec spec{.name = name, .claim = PaddingContents::kRowIndependent};
     const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(64));
     spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}, .mutated = mutated}};
     spec.outputs = {{.name = "y", .dims = {Dim::Symbol(n)}}};
@@ -261,7 +261,7 @@ TEST_F(DonatedTest, ChainOfCallsThatGiveTheirInputsAwayIsHardlyHigherThanWhatIsL
       sizes.push_back(64 * std::uniform_int_distribution<int64_t>(1, 64)(random));
       const int64_t own = i == 0 ? 0 : read;
       live = std::max(live, (own + 2 * sizes.back()) * static_cast<int64_t>(sizeof(float)));
-      ProgramSpec spec{.name = fmt::format("p{}", i), .claim = Claim::kExact, .one_stream = true};
+      ProgramSpec spec{.name = fmt::format("p{}", i), .claim = std::nullopt, .one_stream = true};
       spec.inputs = {{.name = "x", .dims = {Dim::Fixed(read)}}};
       spec.outputs = {{.name = "y", .dims = {Dim::Fixed(sizes.back())}}};
       // A temporary of the first element, as long as the output; then the output.

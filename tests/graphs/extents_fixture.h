@@ -25,7 +25,7 @@ class ExtentsFixture : public SessionFixture {
  protected:
   // A row-independent program of these symbols, whose buckets are the powers of two to 64.
   static ProgramSpec SpecOf(const std::vector<std::string>& symbols) {
-    ProgramSpec spec{.name = "p", .claim = Claim::kRowIndependent};
+    ProgramSpec spec{.name = "p", .claim = PaddingContents::kRowIndependent};
     for (const std::string& name : symbols)
       spec.AddSymbol(name, *PaddingPolicy::Pow2(kLargest));
     return spec;

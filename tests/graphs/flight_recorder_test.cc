@@ -91,7 +91,7 @@ TEST_F(FlightRecorderTest, KeepsReplays) {
 
 TEST_F(FlightRecorderTest, NamesTheCallWhoseOutputIsReadInPlace) {
   ProgramSpec spec = AffineSpec();
-  spec.claim = Claim::kMasked;
+  spec.claim = PaddingContents::kAny;
   const Affine affine = MakeAffine(Recording(), nullptr, spec);
   CallTimes(2, affine, 8);
   for (int i = 0; i < 3; ++i) {

@@ -91,7 +91,7 @@ TEST_F(GivenSymbolsTest, AuditFindsACallableThatUsesSuchAScalarNonetheless) {
 TEST_F(GivenSymbolsTest, KernelsReadTheRealExtentFromTheParameterBlock) {
   for (const bool given : {true, false}) {
     ProgramSpec spec = given ? GivenSpec() : BoundSpec();
-    spec.claim = Claim::kMasked;
+    spec.claim = PaddingContents::kAny;
     spec.outputs.resize(1);
     Open(spec, {}, [this, spec](CallContext& context) -> absl::Status {
       COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));

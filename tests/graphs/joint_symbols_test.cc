@@ -29,7 +29,7 @@ class JointSymbolsTest : public ExtentsFixture {
 
   // x [batch, length] gives 2*x.
   static ProgramSpec PairSpec(JointPolicy policy, std::string name = "pair") {
-    ProgramSpec spec{.name = std::move(name), .claim = Claim::kRowIndependent};
+    ProgramSpec spec{.name = std::move(name), .claim = PaddingContents::kRowIndependent};
     const std::pair<int, int> symbols = spec.AddJoint("batch", "length", std::move(policy));
     const Dims dims = {Dim::Symbol(symbols.first), Dim::Symbol(symbols.second)};
     spec.inputs = {{.name = "x", .dims = dims}};
@@ -233,14 +233,14 @@ TEST_F(JointSymbolsTest, BothSymbolsHaveAClaim) {
   for (const size_t claimed : {size_t{0}, size_t{1}}) {
     ExpectInvalid(
         [claimed](ProgramSpec& spec) {
-          spec.claim = Claim::kExact;
+          spec.claim = std::nullopt;
           spec.symbols[claimed].claim = PaddingClaim{.padding = PaddingContents::kAny};
         },
         fmt::format("symbol {} is in a joint policy, but has no claim",
                     claimed == 0 ? "length" : "batch"));
   }
   ProgramSpec spec = PairSpec();
-  spec.claim = Claim::kExact;
+  spec.claim = std::nullopt;
   spec.symbols[0].claim = spec.symbols[1].claim = PaddingClaim{.padding = PaddingContents::kAny};
   EXPECT_OK(ValidateSpec(spec));
 }

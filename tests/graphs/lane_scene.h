@@ -28,7 +28,7 @@ inline Callable NoCallable() {
 
 // One symbol n, whose buckets are powers of two up to 64; an input and an output of n elements.
 inline ProgramSpec RowsSpec(std::string name = "rows") {
-  ProgramSpec spec{.name = std::move(name), .claim = Claim::kRowIndependent};
+  ProgramSpec spec{.name = std::move(name), .claim = PaddingContents::kRowIndependent};
   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(64));
   spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}}};
   spec.outputs = {{.name = "y", .dims = {Dim::Symbol(n)}}};

@@ -65,7 +65,7 @@ TEST_F(LeaseTest, OutputIsAViewAtTheCallsRealExtents) {
 
 TEST_F(LeaseTest, StridesAreThoseOfThePaddedTensor) {
   const std::unique_ptr<Session> session = MakeSession();
-  ProgramSpec spec{.name = "columns", .claim = Claim::kRowIndependent};
+  ProgramSpec spec{.name = "columns", .claim = PaddingContents::kRowIndependent};
   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(8));
   spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}}};
   spec.outputs = {{.name = "y", .dims = {Dim::Fixed(2), Dim::Symbol(n)}}};

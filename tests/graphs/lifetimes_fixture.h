@@ -17,7 +17,7 @@ inline constexpr int64_t kTensorBytes = kTensorElements * static_cast<int64_t>(s
 class LifetimesTest : public SessionFixture {
  protected:
   static ProgramSpec SpecOf(std::string name, int inputs, int outputs) {
-    ProgramSpec spec{.name = std::move(name), .claim = Claim::kExact, .one_stream = true};
+    ProgramSpec spec{.name = std::move(name), .claim = std::nullopt, .one_stream = true};
     for (int i = 0; i < inputs; ++i)
       spec.inputs.push_back({.name = fmt::format("x{}", i), .dims = {Dim::Fixed(kTensorElements)}});
     for (int i = 0; i < outputs; ++i)

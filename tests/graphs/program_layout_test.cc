@@ -113,7 +113,7 @@ TEST(ProgramLayoutTest, ReasonIsNewsOnce) {
 TEST(ProgramLayoutTest, WhatIsStaticOrPromisesNothingNeverPads) {
   EXPECT_FALSE(ProgramOf(SpecOf(SymbolKind::kStatic)).Pads(0, 5, Observe::kYes));
   ProgramSpec exact = SpecOf(SymbolKind::kMaybeDynamic);
-  exact.claim = Claim::kExact;
+  exact.claim = std::nullopt;
   EXPECT_FALSE(ProgramOf(exact).Pads(0, 5, Observe::kYes));
   for (const SymbolKind kind : {SymbolKind::kDynamic, SymbolKind::kMaybeDynamic})
     EXPECT_TRUE(ProgramOf(SpecOf(kind)).Pads(0, 5, Observe::kYes));

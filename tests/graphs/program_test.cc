@@ -10,7 +10,7 @@ namespace {
 
 // Two symbols, a copied input for each, a static input, an output, and scalars of both kinds.
 ProgramSpec ValidSpec() {
-  ProgramSpec spec{.name = "attend", .claim = Claim::kMasked};
+  ProgramSpec spec{.name = "attend", .claim = PaddingContents::kAny};
   const int batch = spec.AddSymbol("batch", *PaddingPolicy::Pow2(64));
   const int length = spec.AddSymbol("length", *PaddingPolicy::Linear(16, 4096));
   spec.inputs = {
@@ -38,7 +38,7 @@ TEST(ProgramTest, AcceptsAValidSpec) {
 }
 
 TEST(ProgramTest, AcceptsTheExampleOfTheHeader) {
-  ProgramSpec spec{.name = "scale", .claim = Claim::kMasked};
+  ProgramSpec spec{.name = "scale", .claim = PaddingContents::kAny};
   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(4096));
   spec.inputs = {{.name = "x", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
   spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
@@ -99,7 +99,7 @@ TEST(ProgramTest, AcceptsNamesThatRepeatAcrossLists) {
 }
 
 TEST(ProgramTest, LimitsTheSymbols) {
-  ProgramSpec spec{.name = "many", .claim = Claim::kMasked};
+  ProgramSpec spec{.name = "many", .claim = PaddingContents::kAny};
   for (int i = 0; i < kSymbolsMax; ++i) {
     const int symbol = spec.AddSymbol(fmt::format("s{}", i), *PaddingPolicy::Pow2(4));
     spec.inputs.push_back({.name = fmt::format("x{}", i), .dims = {Dim::Symbol(symbol)}});
@@ -320,7 +320,7 @@ TEST(ProgramTest, IgnoresTheFillOfAStaticInput) {
 
 TEST(ProgramTest, AnExactClaimAllowsExactPoliciesOnly) {
   ProgramSpec spec = ValidSpec();
-  spec.claim = Claim::kExact;
+  spec.claim = std::nullopt;
   ExpectInvalid(spec, "symbol batch is padded by pow2");
   spec.symbols[0].policy = *PaddingPolicy::Exact(64);
   ExpectInvalid(spec, "symbol length is padded by linear:16");
@@ -331,7 +331,7 @@ TEST(ProgramTest, AnExactClaimAllowsExactPoliciesOnly) {
 TEST(ProgramTest, PaddingClaimsAllowEveryPolicy) {
   ProgramSpec spec = ValidSpec();
   spec.symbols[1].policy = *PaddingPolicy::Exact(4096);
-  for (const Claim claim : {Claim::kRowIndependent, Claim::kMasked}) {
+  for (const PaddingContents claim : {PaddingContents::kRowIndependent, PaddingContents::kAny}) {
     spec.claim = claim;
     EXPECT_TRUE(ValidateSpec(spec).ok());
   }
@@ -343,7 +343,7 @@ constexpr PaddingClaim kRowsApart = {.padding = PaddingContents::kRowIndependent
 
 TEST(ProgramTest, SymbolWithAClaimMayPadWhateverItsProgramClaims) {
   ProgramSpec spec = ValidSpec();
-  spec.claim = Claim::kExact;
+  spec.claim = std::nullopt;
   spec.symbols[0].claim = kFinitePadding;
   ExpectInvalid(spec, "symbol length is padded by linear:16");
   spec.symbols[1].claim = kAnyPadding;
@@ -393,11 +393,12 @@ TEST(ProgramTest, RejectsInputsThatLeaveWhatWasThereInPaddingThatMustNotHoldIt) 
 TEST(ProgramTest, SymbolsWithoutAClaimHaveTheirPrograms) {
   ProgramSpec spec = ValidSpec();
   spec.symbols[0].claim = kFinitePadding;
-  for (const Claim claim : {Claim::kExact, Claim::kRowIndependent, Claim::kMasked}) {
-    spec.claim = claim;
+  spec.claim = std::nullopt;
+  EXPECT_EQ(ClaimOf(spec, 1), std::nullopt);
+  for (const PaddingClaim& claim : {kRowsApart, kFinitePadding, kAnyPadding}) {
+    spec.claim = claim.padding;
     EXPECT_EQ(ClaimOf(spec, 0), kFinitePadding);
-    const std::optional<PaddingClaim> of_all[] = {std::nullopt, kRowsApart, kAnyPadding};
-    EXPECT_EQ(ClaimOf(spec, 1), of_all[static_cast<size_t>(claim)]);
+    EXPECT_EQ(ClaimOf(spec, 1), claim);
   }
 }
 
@@ -409,7 +410,7 @@ TEST(ProgramTest, SymbolMayPadByClaimKindAndPolicy) {
   spec.symbols[1].policy = *PaddingPolicy::Exact(4096);
   EXPECT_FALSE(MayPad(spec, 1));
   spec = ValidSpec();
-  spec.claim = Claim::kExact;
+  spec.claim = std::nullopt;
   EXPECT_FALSE(MayPad(spec, 0));
   spec.symbols[0].claim = kFinitePadding;
   EXPECT_TRUE(MayPad(spec, 0));
@@ -422,10 +423,10 @@ TEST(ProgramTest, RowIndependenceAllowsAnyBitsInFloatsAndItsFillInIntegers) {
   const auto contents = [&](const InputSpec& input) { return ContentsOf(spec, input, 1); };
   EXPECT_EQ(contents(floats), PaddingContents::kAny);
   EXPECT_EQ(contents(integers), PaddingContents::kAny) << "masked";
-  spec.claim = Claim::kRowIndependent;
+  spec.claim = PaddingContents::kRowIndependent;
   EXPECT_EQ(contents(floats), PaddingContents::kAny);
   EXPECT_EQ(contents(integers), PaddingContents::kFill);
-  spec.claim = Claim::kExact;
+  spec.claim = std::nullopt;
   spec.symbols[1].claim = kRowsApart;
   EXPECT_EQ(contents(floats), PaddingContents::kAny) << "of one symbol";
   EXPECT_EQ(contents(integers), PaddingContents::kFill);

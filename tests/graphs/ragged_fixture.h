@@ -51,7 +51,7 @@ class RaggedFixture : public SessionFixture {
   }
 
   static ProgramSpec SpecOf(const Form& form) {
-    ProgramSpec spec{.name = form.name(), .claim = Claim::kMasked};
+    ProgramSpec spec{.name = form.name(), .claim = PaddingContents::kAny};
     const int count = spec.AddSymbol("count", *PaddingPolicy::Pow2(kSequencesMax));
     const int total = spec.AddSymbol("total", *PaddingPolicy::Pow2(kRowsMax));
     RaggedSpec sequences{.count = count, .total = total, .lengths = 0, .by = form.by};

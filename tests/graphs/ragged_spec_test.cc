@@ -25,7 +25,7 @@ class RaggedSpecTest : public RaggedFixture {
 };
 
 TEST_F(RaggedSpecTest, TheExampleOfTheHeaderIsValid) {
-  ProgramSpec spec{.name = "p", .claim = Claim::kMasked};
+  ProgramSpec spec{.name = "p", .claim = PaddingContents::kAny};
   const int batch = spec.AddSymbol("batch", *PaddingPolicy::Pow2(8));
   const int tokens = spec.AddSymbol("tokens", *PaddingPolicy::Pow2(512));
   const int longest = spec.AddSymbol("longest", *PaddingPolicy::Pow2(64));
@@ -52,7 +52,7 @@ TEST_F(RaggedSpecTest, SequencesAreWhatRaggedSpecWants) {
     invalid([](ProgramSpec& spec) { spec.symbols[kTotal].counted = true; },
             "total of ragged[0] is counted");
     invalid([](ProgramSpec& spec) { spec.ragged[0].length = -7; }, "-1 for no length");
-    invalid([](ProgramSpec& spec) { spec.claim = Claim::kExact; }, "has no claim");
+    invalid([](ProgramSpec& spec) { spec.claim = std::nullopt; }, "has no claim");
     invalid(
         [](ProgramSpec& spec) {
           const int sentences = spec.AddSymbol("sentences", *PaddingPolicy::Pow2(8));
@@ -96,7 +96,7 @@ TEST_F(RaggedSpecTest, SequencesAreWhatRaggedSpecWants) {
 
 TEST_F(RaggedSpecTest, RectanglesArePadded) {
   ExpectInvalid(
-      kRectangleForm, [](ProgramSpec& spec) { spec.claim = Claim::kExact; }, "has no claim");
+      kRectangleForm, [](ProgramSpec& spec) { spec.claim = std::nullopt; }, "has no claim");
   ExpectInvalid(
       kRectangleForm, [](ProgramSpec& spec) { spec.inputs[kX].fill = Fill::RepeatLast(); },
       "another sequence's");

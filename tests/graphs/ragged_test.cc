@@ -513,7 +513,7 @@ TEST_F(RaggedTest, AJointPolicyPadsTheRectangle) {
 }
 
 TEST_F(RaggedTest, TwoSetsOfSequencesKeepApart) {
-  ProgramSpec spec{.name = "cross", .claim = Claim::kMasked};
+  ProgramSpec spec{.name = "cross", .claim = PaddingContents::kAny};
   for (const std::string set : {"q", "k"}) {
     const int count = spec.AddSymbol("count_" + set, *PaddingPolicy::Pow2(kSequencesMax));
     const int total = spec.AddSymbol("total_" + set, *PaddingPolicy::Pow2(kRowsMax));

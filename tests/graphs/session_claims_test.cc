@@ -173,7 +173,7 @@ class StagedPaddingTest : public SessionFixture {
  protected:
   static ProgramSpec CopySpec(const std::optional<PaddingClaim>& n,
                               const std::optional<PaddingClaim>& m,
-                              Claim claim = Claim::kExact) {
+                              std::optional<PaddingContents> claim = std::nullopt) {
     ProgramSpec spec{.name = "copy", .claim = claim};
     const Dim rows =
         Dim::Symbol(spec.AddSymbol("n", *PaddingPolicy::Linear(4, 64), SymbolKind::kMaybeDynamic));
@@ -277,7 +277,8 @@ TEST_F(StagedPaddingTest, NoiseDiffersFromElementToElementAndFromCallToCall) {
 }
 
 TEST_F(StagedPaddingTest, IntegersHoldTheirFillUnlessAnyBitsAreClaimed) {
-  const auto least = [&](const std::optional<PaddingClaim>& claim, Claim of_program) {
+  const auto least = [&](const std::optional<PaddingClaim>& claim,
+                         std::optional<PaddingContents> of_program) {
     ProgramSpec spec = CopySpec(claim, claim, of_program);
     spec.inputs[0].dtype = DType::kInt32;
     spec.outputs[0].dtype = DType::kInt32;
@@ -289,10 +290,10 @@ TEST_F(StagedPaddingTest, IntegersHoldTheirFillUnlessAnyBitsAreClaimed) {
     return device_.Download<int32_t>(lease->Read(device_.stream())->output(0).data, 4)[3];
   };
   constexpr int32_t kLeast = std::numeric_limits<int32_t>::min();
-  EXPECT_EQ(least(kAnyBits, Claim::kExact), kLeast);
-  EXPECT_EQ(least(kFiniteValues, Claim::kExact), 9);
-  EXPECT_EQ(least(std::nullopt, Claim::kMasked), kLeast);
-  EXPECT_EQ(least(std::nullopt, Claim::kRowIndependent), 9);
+  EXPECT_EQ(least(kAnyBits, std::nullopt), kLeast);
+  EXPECT_EQ(least(kFiniteValues, std::nullopt), 9);
+  EXPECT_EQ(least(std::nullopt, PaddingContents::kAny), kLeast);
+  EXPECT_EQ(least(std::nullopt, PaddingContents::kRowIndependent), 9);
 }
 
 TEST_F(StagedPaddingTest, SymbolWithAClaimPadsInAProgramThatClaimsNothing) {
@@ -308,24 +309,24 @@ TEST_F(StagedPaddingTest, OutputIsReadInPlaceOnlyIfEachPaddedSymbolClaimsAnyBits
   struct Case {
     std::optional<PaddingClaim> n;
     std::optional<PaddingClaim> m;
-    Claim claim;
+    std::optional<PaddingContents> claim;
     int64_t rows;
     int64_t columns;
     bool in_place;
   };
   const Case cases[] = {
-      {kAnyBits, kFiniteValues, Claim::kExact, 3, 4, true},
-      {kAnyBits, kFiniteValues, Claim::kExact, 4, 3, false},
-      {kAnyBits, kFiniteValues, Claim::kExact, 3, 3, false},
-      {kAnyBits, kAnyBits, Claim::kExact, 3, 3, true},
-      {kFiniteValues, kFiniteValues, Claim::kExact, 4, 4, true},
-      {kItsFill, kItsFill, Claim::kExact, 3, 4, false},
-      {std::nullopt, std::nullopt, Claim::kMasked, 3, 3, true},
-      {std::nullopt, kItsFill, Claim::kMasked, 3, 4, true},
-      {std::nullopt, kItsFill, Claim::kMasked, 3, 3, false},
-      {std::nullopt, std::nullopt, Claim::kRowIndependent, 3, 3, false},
-      {kAnyBits, std::nullopt, Claim::kRowIndependent, 3, 4, true},
-      {std::nullopt, kAnyBits, Claim::kExact, 3, 3, true},  // Of which the first does not pad.
+      {kAnyBits, kFiniteValues, std::nullopt, 3, 4, true},
+      {kAnyBits, kFiniteValues, std::nullopt, 4, 3, false},
+      {kAnyBits, kFiniteValues, std::nullopt, 3, 3, false},
+      {kAnyBits, kAnyBits, std::nullopt, 3, 3, true},
+      {kFiniteValues, kFiniteValues, std::nullopt, 4, 4, true},
+      {kItsFill, kItsFill, std::nullopt, 3, 4, false},
+      {std::nullopt, std::nullopt, PaddingContents::kAny, 3, 3, true},
+      {std::nullopt, kItsFill, PaddingContents::kAny, 3, 4, true},
+      {std::nullopt, kItsFill, PaddingContents::kAny, 3, 3, false},
+      {std::nullopt, std::nullopt, PaddingContents::kRowIndependent, 3, 3, false},
+      {kAnyBits, std::nullopt, PaddingContents::kRowIndependent, 3, 4, true},
+      {std::nullopt, kAnyBits, std::nullopt, 3, 3, true},  // Of which the first does not pad.
   };
   for (const Case& each : cases) {
     const Copy copy = Make(CopySpec(each.n, each.m, each.claim));
@@ -368,7 +369,7 @@ TEST_F(StagedPaddingTest, ExplainNamesTheClaimForWhichAnOutputIsStagedAnew) {
       {kFiniteValues, "input 'x' is staged for its padding: 'm' claims finite values"},
       {std::nullopt, "input 'x' is staged for its padding: 'm' is claimed to be row-independent"}};
   for (const auto& [claim, said] : cases) {
-    const Copy copy = Make(CopySpec(kAnyBits, claim, Claim::kRowIndependent));
+    const Copy copy = Make(CopySpec(kAnyBits, claim, PaddingContents::kRowIndependent));
     const Tensor x = Ones(3, 3);
     Lease lease;
     for (int i = 0; i < 2; ++i)

@@ -62,7 +62,7 @@ class AffineDevice {
   }
 
   static ProgramSpec AffineSpec(std::string name = "affine") {
-    ProgramSpec spec{.name = std::move(name), .claim = Claim::kRowIndependent};
+    ProgramSpec spec{.name = std::move(name), .claim = PaddingContents::kRowIndependent};
     const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(kLargest));
     spec.inputs = {
         {.name = "x", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}},

@@ -179,7 +179,7 @@ TEST_F(SessionTest, KeyScalarIsPartOfTheKey) {
 
 TEST_F(SessionTest, DeviceResidentScalarAndRealExtentComeFromTheParameterBlock) {
   const std::unique_ptr<Session> session = MakeSession();
-  ProgramSpec spec{.name = "masked", .claim = Claim::kMasked};
+  ProgramSpec spec{.name = "masked", .claim = PaddingContents::kAny};
   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(kLargest));
   spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}}};
   spec.outputs = {{.name = "y", .dims = {Dim::Symbol(n)}}};
@@ -267,7 +267,7 @@ TEST_F(SessionTest, WrongTensorIsNamedInTheError) {
 
 TEST_F(SessionTest, AxesOfOneSymbolMustAgree) {
   const std::unique_ptr<Session> session = MakeSession();
-  ProgramSpec spec{.name = "sum", .claim = Claim::kRowIndependent};
+  ProgramSpec spec{.name = "sum", .claim = PaddingContents::kRowIndependent};
   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(8));
   spec.inputs = {{.name = "x", .dims = {Dim::Symbol(n)}}, {.name = "y", .dims = {Dim::Symbol(n)}}};
   const Program* program = *session->Register(spec, [](CallContext&) { return absl::OkStatus(); });

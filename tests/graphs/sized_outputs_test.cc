@@ -249,7 +249,7 @@ TEST_F(SizedOutputsTest, StaticCountTellsOfTheLastCall) {
 
 TEST_F(SizedOutputsTest, GivingTheCountAwayAloneGivesNoBytes) {
   const Program* compact = AddCompact();
-  ProgramSpec spec{.name = "frees", .claim = Claim::kExact, .one_stream = true};
+  ProgramSpec spec{.name = "frees", .claim = std::nullopt, .one_stream = true};
   spec.inputs = {{.name = "kept", .dtype = DType::kInt64}};
   spec.outputs = {{.name = "other", .dtype = DType::kInt64}};
   const Program* frees = *session_->Register(spec, [](CallContext& context) -> absl::Status {

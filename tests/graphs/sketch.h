@@ -89,7 +89,8 @@ class SketchDevice : protected AffineDevice {
   };
 
   static ProgramSpec SpecOf(const Sketch& sketch) {
-    ProgramSpec spec{.name = sketch.name, .claim = Claim::kRowIndependent, .one_stream = true};
+    ProgramSpec spec{
+        .name = sketch.name, .claim = PaddingContents::kRowIndependent, .one_stream = true};
     Dim size = Dim::Fixed(sketch.input);
     if (sketch.input == 0)
       size = Dim::Symbol(spec.AddSymbol("n", *PaddingPolicy::Pow2(Sketch::kLargest)));

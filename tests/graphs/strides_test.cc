@@ -18,7 +18,7 @@ class StridesTest : public SessionFixture {
 
   // y = 2 x, both [n, kColumns] with these strides of y and x.
   static ProgramSpec TurnSpec(Dims in, Dims out) {
-    ProgramSpec spec{.name = "turn", .claim = Claim::kRowIndependent};
+    ProgramSpec spec{.name = "turn", .claim = PaddingContents::kRowIndependent};
     const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(kRowsMost));
     const Dims dims = {Dim::Symbol(n), Dim::Fixed(kColumns)};
     spec.inputs = {{.name = "x", .dims = dims, .strides = std::move(in)}};
@@ -206,7 +206,7 @@ TEST_F(StridesTest, WrittenInputIsWrittenBackWithTheCallersStrides) {
 TEST_F(StridesTest, StaticInputsAndOutputsAreBoundWithTheSpecsStrides) {
   const Dims dims = {Dim::Fixed(4), Dim::Fixed(kColumns)};
   const Dims turned = {Dim::Fixed(1), Dim::Fixed(4)};
-  ProgramSpec spec{.name = "turn", .claim = Claim::kExact};
+  ProgramSpec spec{.name = "turn", .claim = std::nullopt};
   spec.inputs = {{.name = "w", .dims = dims, .strides = turned, .role = InputRole::kStatic}};
   spec.outputs = {{.name = "y", .dims = dims, .strides = turned, .role = OutputRole::kStatic}};
   COPPICE_ASSERT_OK_AND_ASSIGN(const Program* program, session_->Register(spec, Doubled()));
@@ -235,7 +235,7 @@ TEST_F(StridesTest, StaticInputsAndOutputsAreBoundWithTheSpecsStrides) {
 }
 
 TEST_F(StridesTest, StaticInputThatRepeatsElementsIsReadAndNeverCopied) {
-  ProgramSpec spec{.name = "first", .claim = Claim::kExact};
+  ProgramSpec spec{.name = "first", .claim = std::nullopt};
   spec.inputs = {{.name = "w",
                   .dims = {Dim::Fixed(4), Dim::Fixed(kColumns)},
                   .strides = {Dim::Fixed(0), Dim::Fixed(1)},
@@ -265,7 +265,7 @@ TEST_F(StridesTest, StaticInputThatRepeatsElementsIsReadAndNeverCopied) {
 // At the largest bucket, which a spec is checked at, rows are as far apart as they are long.
 TEST_F(StridesTest, StridesThatPutElementsOntoEachOtherAreRefusedWhereTheyDo) {
   const auto spec_of = [](const char* name, Dims in, Dims out) {
-    ProgramSpec spec{.name = name, .claim = Claim::kExact};
+    ProgramSpec spec{.name = name, .claim = std::nullopt};
     const int n = spec.AddSymbol("n", *PaddingPolicy::Exact(16));
     const Dims dims = {Dim::Fixed(4), Dim::Symbol(n)};
     spec.inputs = {{.name = "x", .dims = dims, .strides = std::move(in)}};
@@ -296,7 +296,7 @@ TEST_F(StridesTest, StridesThatPutElementsOntoEachOtherAreRefusedWhereTheyDo) {
 
 // A call that is padded and one that is not must not differ in whether they run.
 TEST_F(StridesTest, StridesMustKeepElementsApartAtTheCallsExtentsAndItsBuckets) {
-  ProgramSpec spec{.name = "wide", .claim = Claim::kRowIndependent};
+  ProgramSpec spec{.name = "wide", .claim = PaddingContents::kRowIndependent};
   const int m = spec.AddSymbol("m", *PaddingPolicy::List(std::vector<int64_t>{4}, 4));
   const Dims dims = {Dim::Fixed(2), Dim::Fixed(4)};
   spec.inputs = {{.name = "x", .dims = {Dim::Symbol(m)}},
@@ -319,7 +319,7 @@ TEST_F(StridesTest, StridesMustKeepElementsApartAtTheCallsExtentsAndItsBuckets) 
 TEST_F(StridesTest, EveryWayIntoASessionRefusesThem) {
   for (const bool input : {false, true}) {
     const std::unique_ptr<Session> session = MakeSession();
-    ProgramSpec spec{.name = "wide", .claim = Claim::kRowIndependent};
+    ProgramSpec spec{.name = "wide", .claim = PaddingContents::kRowIndependent};
     const int m = spec.AddSymbol("m", *PaddingPolicy::Ramp(4, 16, 16));
     const Dims dims = {Dim::Fixed(2), Dim::Fixed(8)};
     const Dims close = {Dim::Symbol(m), Dim::Fixed(1)};
@@ -373,7 +373,7 @@ TEST_F(StridesTest, BucketThatRanksAgreeOnIsCheckedAsWell) {
     return absl::OkStatus();
   };
   const std::unique_ptr<Session> session = MakeSession(options);
-  ProgramSpec spec{.name = "wide", .claim = Claim::kRowIndependent};
+  ProgramSpec spec{.name = "wide", .claim = PaddingContents::kRowIndependent};
   const int m = spec.AddSymbol("m", *PaddingPolicy::Pow2(16));
   spec.inputs = {{.name = "w",
                   .dims = {Dim::Fixed(2), Dim::Symbol(m)},
@@ -392,7 +392,7 @@ TEST_F(StridesTest, BucketThatRanksAgreeOnIsCheckedAsWell) {
 
 // Of n - m a bucket may have less than the call, and none at all over the largest.
 TEST_F(StridesTest, CallThatNoBucketServesNeedsThemApartAtItsOwnExtentsAlone) {
-  ProgramSpec spec{.name = "apart", .claim = Claim::kRowIndependent};
+  ProgramSpec spec{.name = "apart", .claim = PaddingContents::kRowIndependent};
   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(16));
   const int m = spec.AddSymbol("m", *PaddingPolicy::Pow2(16));
   const Dims dims = {Dim::Fixed(2), Dim::Fixed(4)};
@@ -423,7 +423,7 @@ TEST_F(StridesTest, CallThatNoBucketServesNeedsThemApartAtItsOwnExtentsAlone) {
 }
 
 TEST_F(StridesTest, MoreBytesThanAnyDeviceHasAreRefused) {
-  ProgramSpec spec{.name = "huge", .claim = Claim::kExact};
+  ProgramSpec spec{.name = "huge", .claim = std::nullopt};
   for (int i = 0; i < 20; ++i)
     spec.inputs.push_back(
         {.name = "x" + std::to_string(i), .dims = {Dim::Fixed(int64_t{1} << 58)}});

@@ -69,7 +69,8 @@ class TorchFixture : public SessionFixture {
   static ProgramSpec SpecOf(std::string name,
                             int inputs = 1,
                             PaddingPolicy policy = *PaddingPolicy::Exact(kCount)) {
-    const Claim claim = policy.is_exact() ? Claim::kExact : Claim::kRowIndependent;
+    const std::optional<PaddingContents> claim =
+        policy.is_exact() ? std::nullopt : std::optional(PaddingContents::kRowIndependent);
     ProgramSpec spec{.name = std::move(name), .claim = claim};
     const int n = spec.AddSymbol("n", std::move(policy));
     for (int i = 0; i < inputs; ++i) {

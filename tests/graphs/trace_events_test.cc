@@ -210,7 +210,7 @@ TEST_F(TraceEventsTest, CallOfManySymbolsHasTheExtentsOfAll) {
   constexpr int kSymbols = 8;
   {
     std::unique_ptr<Session> session = MakeSession(Traced());
-    ProgramSpec spec{.name = "many", .claim = Claim::kMasked};
+    ProgramSpec spec{.name = "many", .claim = PaddingContents::kAny};
     for (int i = 0; i < kSymbols; ++i) {
       const int symbol = spec.AddSymbol(fmt::format("s{}", i), *PaddingPolicy::Pow2(64));
       spec.symbols[static_cast<size_t>(symbol)].given = true;

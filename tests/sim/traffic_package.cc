@@ -275,7 +275,7 @@ class ProgramWriter {
                   {ArgumentOf(step.x, "r"),
                    ArgumentOf(step.y, "r"),
                    ArgumentOf(step.z, in_place ? "rw" : "w"),
-                   real(program_.claim == Claim::kMasked, "n"),
+                   real(program_.claim == PaddingContents::kAny, "n"),
                    real(is_resident(), "salt"),
                    {{"i64", is_keyed() ? json("salt") : json(0)}},
                    {{"i64", is_keyed() ? 1 : 0}},

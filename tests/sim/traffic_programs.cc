@@ -67,7 +67,7 @@ using Length = TrafficProgram::Length;
 const TrafficProgram kTrafficPrograms[] = {
     {.name = "rows", .steps = kPlain, .scalar = Scalar::kKey},
     {.name = "masked",
-     .claim = Claim::kMasked,
+     .claim = PaddingContents::kAny,
      .policy = "linear:16",
      .steps = kPlain,
      .scalar = Scalar::kResident},
@@ -97,7 +97,7 @@ const TrafficProgram kTrafficPrograms[] = {
      .row_stride = 2 * kLargestExtent,
      .scalar = Scalar::kKey},
     {.name = "exact",
-     .claim = Claim::kExact,
+     .claim = std::nullopt,
      .policy = "exact",
      .steps = kShared,
      .outputs = 2,
@@ -157,7 +157,11 @@ const TrafficProgram kTrafficPrograms[] = {
      .fill = Fill::RepeatLast(),
      .needs_fill = true},
     {.name = "undefined", .policy = "4,16,64", .steps = kPlain, .fill = Fill::Undefined()},
-    {.name = "filter", .claim = Claim::kMasked, .steps = kFilter, .outputs = 2, .counts = true},
+    {.name = "filter",
+     .claim = PaddingContents::kAny,
+     .steps = kFilter,
+     .outputs = 2,
+     .counts = true},
     {.name = "filter_narrow",
      .policy = "linear:16",
      .steps = kFilter,
@@ -174,7 +178,7 @@ const TrafficProgram kTrafficPrograms[] = {
      .needs_fill = true,
      .scalar = Scalar::kResident,
      .counted = true},
-    {.name = "sized_masked", .claim = Claim::kMasked, .steps = kPlain, .counted = true},
+    {.name = "sized_masked", .claim = PaddingContents::kAny, .steps = kPlain, .counted = true},
     {.name = "sized_undefined",
      .steps = kPlain,
      .fill = Fill::Undefined(),
@@ -346,7 +350,7 @@ class DeviceRun {
                             .count = ElementsOf(program_, step.z, extents_)};
     if (step.y != kNone)
       params.y_count = std::max<int64_t>(1, ElementsOf(program_, step.y, extents_));
-    if (program_.claim == Claim::kMasked) params.live_word = ExtentWord(spec_, 0);
+    if (program_.claim == PaddingContents::kAny) params.live_word = ExtentWord(spec_, 0);
     if (program_.scalar == Scalar::kKey) params.salt = FoldSalt(0, context_.scalar(0));
     if (program_.scalar == Scalar::kResident) {
       params.salt_word = ScalarWord(spec_, 0);
@@ -430,7 +434,7 @@ ProgramSpec SpecOf(const TrafficProgram& program, const TrafficSymbol& symbol) {
                    .thread_safe = program.one_stream,
                    .random_numbers_per_call = program.random ? kRandomNumbersPerCall : 0};
   spec.AddSymbol("n", PolicyOf(program),
-                 program.claim == Claim::kExact ? SymbolKind::kStatic : symbol.kind);
+                 program.claim == std::nullopt ? SymbolKind::kStatic : symbol.kind);
   spec.symbols[0].over_maximum = program.over_maximum;
   spec.symbols[0].observe_half_life = 100;
   spec.symbols[0].exclude_01 = symbol.exclude_01 && !program.counted;

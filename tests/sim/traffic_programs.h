@@ -74,7 +74,7 @@ struct TrafficProgram {
   enum class Length : uint8_t { kN, kTwice, kSum, kRest, kHalf };
 
   const char* name = "";
-  Claim claim = Claim::kRowIndependent;
+  std::optional<PaddingContents> claim = PaddingContents::kRowIndependent;
   const char* policy = "pow2";
   double max_ratio = 0;  // Of its guard; 0: none.
   std::span<const TrafficStep> steps;

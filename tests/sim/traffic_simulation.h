@@ -76,9 +76,9 @@ class TrafficSimulation {
     bool counted() const { return count.data != 0; }
     // Whether what a program computes behind the count is known, too.
     bool knows_padding() const {
-      return !counted() ||
-             (spec.claim == Claim::kRowIndependent && spec.fill.kind != FillKind::kUndefined &&
-              (spec.needs_fill || operation.padding == 0));
+      return !counted() || (spec.claim == PaddingContents::kRowIndependent &&
+                            spec.fill.kind != FillKind::kUndefined &&
+                            (spec.needs_fill || operation.padding == 0));
     }
     // Elements that mean something of each row of an output.
     int64_t KnownOf(int output) const {

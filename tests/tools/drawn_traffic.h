@@ -206,7 +206,7 @@ class TrafficRun {
   absl::Status Register(size_t index) {
     const DrawnProgram& drawn = traffic_.programs[index];
     const auto changed = change_.policies.find(index);
-    ProgramSpec spec{.name = drawn.name, .claim = Claim::kRowIndependent};
+    ProgramSpec spec{.name = drawn.name, .claim = PaddingContents::kRowIndependent};
     spec.one_stream = drawn.one_stream;
     const Dim rows = Dim::Symbol(
         spec.AddSymbol("rows", changed == change_.policies.end() ? drawn.rows : changed->second));

@@ -39,7 +39,7 @@ class LaunchTapeTest : public testing::Test {
  protected:
   void SetUp() override {
     COPPICE_ASSERT_OK_AND_ASSIGN(session_, Session::Create(context_, {}));
-    ProgramSpec spec{.name = "copy", .claim = Claim::kRowIndependent};
+    ProgramSpec spec{.name = "copy", .claim = PaddingContents::kRowIndependent};
     const Dim length = Dim::Symbol(spec.AddSymbol("length", *PaddingPolicy::Pow2(kBucket)));
     spec.inputs = {{.name = "x", .dims = {length}}};
     spec.outputs = {{.name = "y", .dims = {length}}};

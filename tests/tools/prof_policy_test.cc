@@ -220,14 +220,14 @@ struct PaddedPlans {
                        const std::string& symbols = R"("batch")",
                        const std::string& joint = "") {
     const int count = symbols == R"("batch")" ? 1 : 2;
-    std::string spec = R"({"kind":0})";
+    std::string spec = R"({"kind":"dynamic"})";
     std::string policies = policy;
     if (count == 2) {
       spec += "," + spec;
       policies += "," + policy;
     }
     trace.Line(R"({{"program":0,"name":"decode","variant":"","symbols":[{}],"scalars":[],)"
-               R"("spec":{{"claim":2,"symbols":[{}]}},"policies":[{}],"joint":[{}]}})",
+               R"("spec":{{"claim":"any","symbols":[{}]}},"policies":[{}],"joint":[{}]}})",
                symbols, spec, policies, joint);
     const int64_t heights[] = {4 * 4096, 9000, 8200};
     for (int bucket = 0; bucket < 3; ++bucket) {

@@ -154,7 +154,7 @@ absl::StatusOr<ProgramSpec> DispatchJob::MakeSpec() const {
     COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::Pow2(kRowsMax));
     rows = Dim::Symbol(spec.AddSymbol("rows", policy));
     if (case_.observed) spec.symbols[0].observe_half_life = 4000;
-    spec.claim = Claim::kRowIndependent;
+    spec.claim = PaddingContents::kRowIndependent;
   }
   const auto dims = [this](Dim first) {
     Dims of(static_cast<size_t>(case_.rank), Dim::Fixed(2));

@@ -47,7 +47,7 @@ int64_t MaybeSyncs(const DriverLedger& ledger) {
 absl::StatusOr<ProgramSpec> MakeSpec(int64_t buckets) {
   ProgramSpec spec;
   spec.name = "hundred";
-  spec.claim = Claim::kRowIndependent;
+  spec.claim = PaddingContents::kRowIndependent;
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
                            PaddingPolicy::Linear(kBucketStep, kBucketStep * buckets));
   const Dim rows = Dim::Symbol(spec.AddSymbol("rows", policy));

@@ -92,7 +92,7 @@ class Step {
 };
 
 absl::Status Step::Register(StepKind kind, int64_t kernels) {
-  ProgramSpec spec{.name = "step", .claim = Claim::kRowIndependent};
+  ProgramSpec spec{.name = "step", .claim = PaddingContents::kRowIndependent};
   Dim length = Dim::Fixed(kElements);
   if (kind == StepKind::kStaged) {
     COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::Pow2(kElements));

@@ -17,7 +17,6 @@ ENUMS = {
     "MetricsFormat": ("graphs/metrics.h", "COPPICE_METRICS"),
     "CaseValues": ("graphs/flight_recorder.h", "COPPICE_CASE"),
     "FillKind": ("base/fill.h", "COPPICE_FILL"),
-    "Claim": ("graphs/program.h", "COPPICE_CLAIM"),
     "SymbolKind": ("graphs/program.h", "COPPICE_SYMBOL"),
     "RaggedBy": ("graphs/program.h", "COPPICE_RAGGED"),
     "GateMode": ("graphs/program.h", "COPPICE_GATE"),

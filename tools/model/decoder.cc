@@ -174,7 +174,7 @@ void Decoder::AppendStaticInputs(ProgramSpec& spec) const {
 
 ProgramSpec Decoder::PrefillSpec(PaddingPolicy policy) const {
   COPPICE_CHECK(policy.maximum() <= config_.max_context, "a bucket is longer than the context");
-  ProgramSpec spec{.name = "prefill", .claim = Claim::kMasked, .one_stream = true};
+  ProgramSpec spec{.name = "prefill", .claim = PaddingContents::kAny, .one_stream = true};
   const Dim length = Dim::Symbol(spec.AddSymbol("length", std::move(policy)));
   spec.inputs = {CopiedInput("tokens", length), CopiedInput("slot", Dim::Fixed(1))};
   spec.outputs = {{.name = "logits", .dims = {Dim::Fixed(config_.vocab)}},
@@ -185,7 +185,7 @@ ProgramSpec Decoder::PrefillSpec(PaddingPolicy policy) const {
 
 ProgramSpec Decoder::DecodeSpec(PaddingPolicy policy) const {
   COPPICE_CHECK(policy.maximum() <= config_.slots, "a bucket is larger than the number of slots");
-  ProgramSpec spec{.name = "decode", .claim = Claim::kMasked, .one_stream = true};
+  ProgramSpec spec{.name = "decode", .claim = PaddingContents::kAny, .one_stream = true};
   const Dim batch = Dim::Symbol(spec.AddSymbol("batch", std::move(policy)));
   spec.inputs = {CopiedInput("tokens", batch), CopiedInput("positions", batch),
                  CopiedInput("slots", batch)};

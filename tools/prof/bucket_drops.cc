@@ -7,10 +7,9 @@
 #include <optional>
 #include <utility>
 
-#include "nlohmann/json.hpp"
-
 #include "coppice/base/units.h"
 #include "coppice/graphs/program.h"
+#include "coppice/graphs/session_documents.h"
 
 namespace coppice {
 namespace {
@@ -27,19 +26,12 @@ double VolumeOf(const TracedBucket& bucket) {
 // where the trace does not say it.
 std::vector<int> ClaimedSymbols(const TracedProgram& program) {
   std::vector<int> claimed;
-  const auto spec = nlohmann::json::parse(program.spec, nullptr, /*allow_exceptions=*/false);
-  if (!spec.is_object()) return claimed;
-  const auto symbols = spec.find("symbols");
-  if (symbols == spec.end() || !symbols->is_array()) return claimed;
-  const auto is = [](const nlohmann::json& object, const char* name, int value) {
-    const auto found = object.find(name);
-    return found != object.end() && *found == value;
-  };
-  const bool all = spec.contains("claim") && !is(spec, "claim", static_cast<int>(Claim::kExact));
-  for (size_t i = 0; i < std::min(symbols->size(), program.symbols.size()); ++i) {
-    const nlohmann::json& symbol = (*symbols)[i];
-    if (!symbol.is_object() || is(symbol, "kind", static_cast<int>(SymbolKind::kStatic))) continue;
-    if (all || symbol.contains("claim")) claimed.push_back(static_cast<int>(i));
+  const absl::StatusOr<ProgramSpec> spec = ReadSpecDocument(program.spec, "the spec");
+  if (!spec.ok()) return claimed;
+  for (size_t i = 0; i < std::min(spec->symbols.size(), program.symbols.size()); ++i) {
+    const auto symbol = static_cast<int>(i);
+    if (spec->symbols[i].kind != SymbolKind::kStatic && ClaimOf(*spec, symbol))
+      claimed.push_back(symbol);
   }
   return claimed;
 }

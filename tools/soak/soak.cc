@@ -52,7 +52,7 @@ int64_t WordBytes(int64_t words) {
 }
 
 absl::StatusOr<ProgramSpec> MakeSpec(const char* name, int64_t step, int64_t largest) {
-  ProgramSpec spec{.name = name, .claim = Claim::kMasked};
+  ProgramSpec spec{.name = name, .claim = PaddingContents::kAny};
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy, PaddingPolicy::Linear(step, largest));
   const Dims dims = {Dim::Symbol(spec.AddSymbol("n", std::move(policy)))};
   spec.inputs = {{.name = "x", .dtype = DType::kInt32, .dims = dims}};

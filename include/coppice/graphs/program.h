@@ -4,7 +4,7 @@
 // The spec says which sizes are dynamic, where inputs come from, how padding is filled, and what
 // the program claims about padding.
 //
-//   ProgramSpec spec{.name = "scale", .claim = Claim::kMasked};
+//   ProgramSpec spec{.name = "scale", .claim = PaddingContents::kAny};
 //   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(4096));
 //   spec.inputs = {{.name = "x", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
 //   spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
@@ -196,18 +196,6 @@ struct RaggedSpec {
   bool is_rectangle() const { return length >= 0; }
 };
 
-// What the program promises about the padding of symbols that have no claim of their own. Live
-// outputs are equal bit for bit.
-enum class Claim : uint8_t {
-  kExact,  // Nothing: these symbols are never padded. Their policies must be `exact`.
-  // Padded rows compute something, but never reach a live row. PaddingContents::kRowIndependent.
-  kRowIndependent,
-  // Kernels read the real extents from the parameter block and skip the padding.
-  // PaddingContents::kAny.
-  kMasked,
-};
-const char* NameOf(Claim claim);
-
 // How an input reaches the kernels.
 enum class InputRole : uint8_t {
   kCopy,    // Comes with every call, and is staged: copied to a fixed address and padded. An output
@@ -230,7 +218,7 @@ struct InputSpec {
   // contents. The padding of an output of the lane's path holds what its producer left there. If
   // such an input has padding, or the device decides its extent, it is read in place only if it is
   // not mutated and its padding may hold any bits: its fill is undefined, or every symbol of the
-  // axes that are padded in this call claims kAny, or kMasked by its program. Otherwise it is
+  // axes that are padded in this call claims kAny. Otherwise it is
   // staged.
   Fill fill{};
   // The program writes to it. A static input is written in place. A staged input is copied back to
@@ -293,8 +281,10 @@ const char* NameOf(GateMode mode);
 // A program. Lists have initialisers, like dims and fill above, so that no compiler warns if a spec
 // leaves them out.
 struct ProgramSpec {
-  std::string name;                   // Its name in Session::Find, messages and traces.
-  Claim claim = Claim::kExact;        // The claim for symbols without their own.
+  std::string name;  // Its name in Session::Find, messages and traces.
+  // What the padding of symbols without their own claim may hold, where live outputs are equal bit
+  // for bit; none: these symbols are never padded, and their policies must be `exact`.
+  std::optional<PaddingContents> claim{};
   std::vector<SymbolSpec> symbols{};  // Its dynamic sizes. At most kSymbolsMax.
   std::vector<JointSpec> joint{};     // Pairs of symbols that are padded together.
   std::vector<RaggedSpec> ragged{};   // Packed sequences, for Dim::Ragged. At most kRaggedMax.

@@ -99,11 +99,6 @@ inline const std::vector<const char*> kFillKinds = {
     "repeat_last",  // COPPICE_FILL_REPEAT_LAST
     "undefined",    // COPPICE_FILL_UNDEFINED
 };
-inline const std::vector<const char*> kClaims = {
-    "exact",            // COPPICE_CLAIM_EXACT
-    "row_independent",  // COPPICE_CLAIM_ROW_INDEPENDENT
-    "masked",           // COPPICE_CLAIM_MASKED
-};
 inline const std::vector<const char*> kSymbolKinds = {
     "auto",           // COPPICE_SYMBOL_AUTO
     "dynamic",        // COPPICE_SYMBOL_DYNAMIC
