@@ -9,12 +9,8 @@
 
 #include "coppice/base/status.h"
 
+#include "capi/answer.h"
 #include "capi/described/session_fields.h"
-#include "capi/failure.h"
-#include "capi/handles.h"
-#include "capi/on_device.h"
-#include "capi/structs.h"
-#include "capi/tensors.h"
 
 namespace coppice::capi {
 namespace {
@@ -66,7 +62,7 @@ absl::Status TakeDonated(const coppice_call& given, ReadCall& read) {
 absl::Status ReadCallInto(const coppice_session& session,
                           const coppice_call* pointer,
                           ReadCall& read) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_call given, ReadStruct(pointer, "coppice_call"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_call given, ReadStruct(pointer));
   Call& call = read.call;
   COPPICE_ASSIGN_OR_RETURN(call.program, ProgramOf(session, given.program));
   COPPICE_ASSIGN_OR_RETURN(call.binding, BindingOf(session, given.binding));
@@ -95,52 +91,43 @@ coppice_status LeaseOf(coppice_session* session,
                        const coppice_call* call,
                        coppice_lease** out,
                        absl::StatusOr<Lease> (Session::*run)(const Call&)) {
-  return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "lease"));
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
+  return AnswerOn(session, out, [&]() -> absl::StatusOr<Held<coppice_lease>> {
     ReadCall read;
     COPPICE_RETURN_IF_ERROR(ReadCallInto(*session, call, read));
     // Made beforehand: no call may have run whose lease finds no room.
     auto lease = Held<coppice_lease>::Adopt(new coppice_lease(session, session->device));
     COPPICE_ASSIGN_OR_RETURN(lease->lease, (session->session.get()->*run)(read.call));
-    *out = lease.Leak();
-    return absl::OkStatus();
+    return lease;
   });
 }
 
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::capi::AnswerOn;
-using coppice::capi::ClearOut;
-using coppice::capi::Held;
+extern "C" {
 
 coppice_status coppice_run(coppice_session* session,
                            const coppice_call* call,
                            coppice_lease** out) {
-  return coppice::capi::LeaseOf(session, call, out, &coppice::Session::Run);
+  return LeaseOf(session, call, out, &Session::Run);
 }
 
 coppice_status coppice_include(coppice_session* session,
                                const coppice_call* call,
                                coppice_lease** out) {
-  return coppice::capi::LeaseOf(session, call, out, &coppice::Session::Include);
+  return LeaseOf(session, call, out, &Session::Include);
 }
 
 coppice_status coppice_chain_begin(coppice_session* session, int32_t lane, coppice_chain** out) {
-  return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_chain_begin"));
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckLane(*session, lane));
-    COPPICE_ASSIGN_OR_RETURN(coppice::ChainScope scope, session->session->Chain(lane));
-    *out = new coppice_chain{.session = Held<coppice_session>::Share(session),
+  return AnswerOn(session, out, [&]() -> absl::StatusOr<coppice_chain*> {
+    COPPICE_RETURN_IF_ERROR(CheckLane(*session, lane));
+    COPPICE_ASSIGN_OR_RETURN(ChainScope scope, session->session->Chain(lane));
+    return new coppice_chain{.session = Held<coppice_session>::Share(session),
                              .scope = std::move(scope)};
-    return absl::OkStatus();
   });
 }
 
 void coppice_chain_end(coppice_chain* chain) {
-  const coppice::capi::CurrentScope current(coppice::capi::DeviceOf(chain));
+  const CurrentScope current(DeviceOf(chain));
   delete chain;
 }
 
@@ -149,25 +136,22 @@ coppice_status coppice_explain(coppice_session* session,
                                char* buffer,
                                size_t buffer_bytes,
                                size_t* text_bytes) {
-  return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    coppice::capi::ReadCall read;
-    COPPICE_RETURN_IF_ERROR(coppice::capi::ReadCallInto(*session, call, read));
-    const coppice::Explanation explanation = session->session->Explain(read.call);
-    const std::string& text =
-        explanation.status.ok() ? explanation.text : coppice::MessageOf(explanation.status);
-    const size_t bytes = coppice::capi::CopyText(text, buffer, buffer_bytes);
-    if (text_bytes != nullptr) *text_bytes = bytes;
-    return absl::OkStatus();
-  });
+  return AnswerOn(session, TextOut{buffer, buffer_bytes, text_bytes},
+                  [&]() -> absl::StatusOr<std::string> {
+                    ReadCall read;
+                    COPPICE_RETURN_IF_ERROR(ReadCallInto(*session, call, read));
+                    const Explanation told = session->session->Explain(read.call);
+                    return told.status.ok() ? told.text : MessageOf(told.status);
+                  });
 }
 
 const char* coppice_run_kind_name(int32_t kind) {
-  if (kind < 0 || kind >= coppice::kRunKindCount) return "unknown";
-  return coppice::NameOf(static_cast<coppice::RunKind>(kind));
+  return NameOfNumber<RunKind>(kind);
 }
 
 const char* coppice_reason_name(int32_t reason) {
-  if (reason < 0 || reason >= coppice::kReasonCount) return "unknown";
-  return coppice::NameOf(static_cast<coppice::Reason>(reason));
+  return NameOfNumber<Reason>(reason);
 }
+
+}  // extern "C"
+}  // namespace coppice::capi

@@ -11,18 +11,10 @@
 #include "coppice/base/status.h"
 #include "coppice/runtime/graph.h"
 
-#include "capi/failure.h"
-#include "capi/on_device.h"
-#include "capi/structs.h"
-#include "capi/tensors.h"
+#include "capi/answer.h"
 
 namespace coppice::capi {
 namespace {
-
-// Of a run; null of none.
-const coppice_session* SessionOf(const coppice_context* run) {
-  return run == nullptr ? nullptr : &run->session;
-}
 
 absl::Status CheckIndex(int32_t index, size_t count, const char* what) {
   if (index >= 0 && static_cast<size_t>(index) < count) return absl::OkStatus();
@@ -70,88 +62,63 @@ absl::Status AddGraph(const CallContext& context, CuGraph graph) {
 }
 
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::capi::Answer;
-using coppice::capi::AnswerOn;
-using coppice::capi::CheckHandle;
-using coppice::capi::CheckIndex;
-using coppice::capi::ClearOut;
-using coppice::capi::SessionOf;
+extern "C" {
 
 coppice_status coppice_context_describe(coppice_context* context, coppice_context_info* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckOut(out, "coppice_context_info"));
-    coppice_context_info info{};
-    info.phase = static_cast<int32_t>(context->context.phase());
-    info.stream = context->context.stream();
-    info.parameters = context->context.parameters();
-    info.workspace = context->context.workspace();
-    info.workspace_bytes = context->context.workspace_bytes();
-    coppice::capi::WriteStruct(info, out);
-    return absl::OkStatus();
+  return AnswerTo(context, out, [&] {
+    const CallContext& run = context->context;
+    return coppice_context_info{.struct_size = 0,
+                                .phase = static_cast<int32_t>(run.phase()),
+                                .stream = run.stream(),
+                                .parameters = run.parameters(),
+                                .workspace = run.workspace(),
+                                .workspace_bytes = run.workspace_bytes()};
   });
 }
 
 coppice_status coppice_context_extent(coppice_context* context, int32_t symbol, int64_t* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_context_extent"));
+  return AnswerTo(context, out, [&]() -> absl::StatusOr<int64_t> {
     COPPICE_RETURN_IF_ERROR(CheckIndex(symbol, context->symbols, "symbol"));
-    *out = context->context.extent(symbol);
-    return absl::OkStatus();
+    return context->context.extent(symbol);
   });
 }
 
 coppice_status coppice_context_scalar(coppice_context* context, int32_t scalar, int64_t* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_context_scalar"));
+  return AnswerTo(context, out, [&]() -> absl::StatusOr<int64_t> {
     COPPICE_RETURN_IF_ERROR(CheckIndex(scalar, context->scalars, "scalar"));
-    *out = context->context.scalar(scalar);
-    return absl::OkStatus();
+    return context->context.scalar(scalar);
   });
 }
 
 coppice_status coppice_context_input(coppice_context* context, int32_t input, coppice_view* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
+  return AnswerTo(context, out, [&]() -> absl::StatusOr<ShownTensor> {
     COPPICE_RETURN_IF_ERROR(CheckIndex(input, context->inputs, "input"));
-    coppice::capi::WriteView(context->context.input(input), context->session.device->dl(), out);
-    return absl::OkStatus();
+    return context->Shown(context->context.input(input));
   });
 }
 
 coppice_status coppice_context_offsets(coppice_context* context,
                                        int32_t ragged,
                                        coppice_view* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
+  return AnswerTo(context, out, [&]() -> absl::StatusOr<ShownTensor> {
     COPPICE_RETURN_IF_ERROR(CheckIndex(ragged, context->ragged, "ragged"));
-    coppice::capi::WriteView(context->context.offsets(ragged), context->session.device->dl(), out);
-    return absl::OkStatus();
+    return context->Shown(context->context.offsets(ragged));
   });
 }
 
 coppice_status coppice_context_output(coppice_context* context, int32_t output, coppice_view* out) {
-  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckView(out));
+  return AnswerOn(context, out, [&]() -> absl::StatusOr<ShownTensor> {
     COPPICE_RETURN_IF_ERROR(CheckIndex(output, context->outputs, "output"));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Tensor tensor, context->context.AllocateOutput(output));
-    coppice::capi::WriteView(tensor, context->session.device->dl(), out);
-    return absl::OkStatus();
+    COPPICE_ASSIGN_OR_RETURN(const Tensor tensor, context->context.AllocateOutput(output));
+    return context->Shown(tensor);
   });
 }
 
 coppice_status coppice_context_alias_output(coppice_context* context,
                                             int32_t output,
                                             uint64_t address) {
-  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+  return AnswerOn(context, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckIndex(output, context->outputs, "output"));
     return context->context.AliasOutput(output, address);
   });
@@ -160,40 +127,30 @@ coppice_status coppice_context_alias_output(coppice_context* context,
 coppice_status coppice_context_allocate(coppice_context* context,
                                         int64_t bytes,
                                         uint64_t* address) {
-  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_context_allocate"));
-    COPPICE_ASSIGN_OR_RETURN(*address, context->context.Allocate(bytes));
-    return absl::OkStatus();
-  });
+  return AnswerOn(context, address, [&] { return context->context.Allocate(bytes); });
 }
 
 coppice_status coppice_context_allocate_labelled(coppice_context* context,
                                                  int64_t bytes,
                                                  const char* label,
                                                  uint64_t* address) {
-  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_context_allocate_labelled"));
-    COPPICE_ASSIGN_OR_RETURN(const std::string named, coppice::capi::NameIn(label, "label"));
-    COPPICE_ASSIGN_OR_RETURN(*address, context->context.Allocate(bytes, named));
-    return absl::OkStatus();
+  return AnswerOn(context, address, [&]() -> absl::StatusOr<uint64_t> {
+    COPPICE_ASSIGN_OR_RETURN(const std::string named, NameIn(label, "label"));
+    return context->context.Allocate(bytes, named);
   });
 }
 
 coppice_status coppice_context_free(coppice_context* context, uint64_t address) {
-  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+  return AnswerOn(context, [&] {
     context->blocks.erase(address);
     return context->context.Free(address);
   });
 }
 
 coppice_status coppice_context_add_graph(coppice_context* context, void* graph) {
-  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
+  return AnswerOn(context, [&]() -> absl::Status {
     COPPICE_RETURN_IF_ERROR(CheckHandle(graph, "graph"));
-    return coppice::capi::AddGraph(context->context, static_cast<coppice::CuGraph>(graph));
+    return AddGraph(context->context, static_cast<CuGraph>(graph));
   });
 }
 
@@ -201,9 +158,10 @@ coppice_status coppice_context_break(coppice_context* context,
                                      coppice_eager_step step,
                                      void* user,
                                      void (*release)(void* user)) {
-  return AnswerOn(SessionOf(context), [&]() -> absl::Status {
-    coppice::capi::User kept(user, release);
-    COPPICE_RETURN_IF_ERROR(CheckHandle(context, "context"));
-    return context->context.Break(coppice::capi::StepOf(step, std::move(kept), *context));
-  });
+  User kept(user, release);
+  return AnswerOn(context,
+                  [&] { return context->context.Break(StepOf(step, std::move(kept), *context)); });
 }
+
+}  // extern "C"
+}  // namespace coppice::capi

@@ -16,9 +16,11 @@
 
 #include "capi/handles.h"
 #include "capi/here.h"
+#include "capi/tensors.h"
 
 // One run of a callable.
 struct coppice_context {
+  static constexpr const char* kName = "context";
   coppice::CallContext& context;
   const size_t symbols;
   const size_t scalars;
@@ -31,4 +33,8 @@ struct coppice_context {
   // Blocks of coppice_external_allocate that are left, and what went wrong when one was freed.
   std::unordered_set<uint64_t> blocks{};
   absl::Status free_failure{};
+
+  coppice::capi::ShownTensor Shown(const coppice::Tensor& tensor) const {
+    return {.tensor = tensor, .device = session.device->dl()};
+  }
 };

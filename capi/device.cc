@@ -8,12 +8,8 @@
 
 #include "coppice/base/status.h"
 
-#include "capi/failure.h"
-#include "capi/handles.h"
+#include "capi/answer.h"
 #include "capi/host_operation.h"
-#include "capi/on_device.h"
-#include "capi/structs.h"
-#include "capi/tensors.h"
 
 namespace coppice::capi {
 namespace {
@@ -69,11 +65,9 @@ absl::StatusOr<Held<coppice_device>> OpenKind(const coppice_device_options& opti
 }
 
 absl::StatusOr<Held<coppice_device>> OpenDevice(const coppice_device_options* given) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_device_options options,
-                           ReadOptions(given, "coppice_device_options"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_device_options options, ReadOptions(given));
   if (options.provider == nullptr) return OpenKind(options);
-  COPPICE_ASSIGN_OR_RETURN(const coppice_memory_provider provider,
-                           ReadStruct(options.provider, "coppice_memory_provider"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_memory_provider provider, ReadStruct(options.provider));
   if (provider.allocate == nullptr || provider.free == nullptr)
     return InvalidArgument("coppice_memory_provider: give both allocate and free");
   COPPICE_ASSIGN_OR_RETURN(Held<coppice_device> device, OpenKind(options));
@@ -81,8 +75,7 @@ absl::StatusOr<Held<coppice_device>> OpenDevice(const coppice_device_options* gi
   return device;
 }
 
-absl::Status Describe(const coppice_device& device, coppice_device_info* out) {
-  COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_device_info"));
+absl::StatusOr<coppice_device_info> InfoOf(const coppice_device& device) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t total_bytes, device.context->TotalMemory());
   coppice_device_info info{};
   info.kind = device.emulator == nullptr ? COPPICE_DEVICE_CUDA : COPPICE_DEVICE_EMULATOR;
@@ -90,8 +83,7 @@ absl::Status Describe(const coppice_device& device, coppice_device_info* out) {
   info.ordinal = device.ordinal;
   info.total_bytes = total_bytes;
   CopyText(device.context->DeviceName(), info.name, sizeof(info.name));
-  WriteStruct(info, out);
-  return absl::OkStatus();
+  return info;
 }
 
 // The stream by its handle, and the work behind it.
@@ -102,33 +94,31 @@ absl::Status Synchronize(coppice_device& device, void* stream) {
   return device.TakeFailure();
 }
 
-absl::Status CheckCopy(const coppice_device* device,
-                       const void* host,
-                       int64_t bytes,
-                       const void* stream) {
-  COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
+// Queues a copy between the host and the device by an entry of the driver, and waits for it. What
+// fails here may leave it queued, as where a capture forbids to wait: it is waited for all the
+// same, since the caller's memory may be gone from then on.
+template <auto Entry, typename To, typename From>
+absl::Status Copy(
+    coppice_device& device, const void* host, To to, From from, int64_t bytes, void* stream) {
+  const auto on = static_cast<CuStream>(stream);
   COPPICE_RETURN_IF_ERROR(CheckStream(stream));
   if (bytes < 0) return InvalidArgument("copy: {} bytes", bytes);
   if (host == nullptr && bytes > 0) return InvalidArgument("copy: the host's address is null");
-  return absl::OkStatus();
-}
-
-// Waits for a copy that is queued. What fails here may leave it queued, as where a capture forbids
-// to wait: it is waited for all the same, since the caller's memory may be gone from then on.
-absl::Status FinishCopy(coppice_device& device, void* stream) {
+  if (bytes > 0)
+    COPPICE_RETURN_IF_ERROR(device.driver->Call<Entry>(to, from, static_cast<size_t>(bytes), on));
   absl::Status waited = Synchronize(device, stream);
   if (waited.ok()) return waited;
   const RelaxedCaptureScope relaxed(*device.driver);
-  (void)device.driver->table().StreamSynchronize(static_cast<CuStream>(stream));
+  (void)device.driver->table().StreamSynchronize(on);
   return waited;
 }
 
-absl::Status ReadFindings(const coppice_device* device, int64_t since, std::string& text) {
-  COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-  if (device->emulator == nullptr) return absl::OkStatus();
-  for (const std::string& finding : device->emulator->FindingsSince(since))
+std::string FindingsOf(const coppice_device& device, int64_t since) {
+  std::string text;
+  if (device.emulator == nullptr) return text;
+  for (const std::string& finding : device.emulator->FindingsSince(since))
     text += finding + "\n";
-  return absl::OkStatus();
+  return text;
 }
 
 // Whatever is left of the device ends while its context is there.
@@ -152,15 +142,145 @@ absl::Status Reset(coppice_device& device) {
 }
 
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::DriverTable;
-using coppice::InvalidArgument;
-using coppice::capi::Answer;
-using coppice::capi::AnswerOn;
-using coppice::capi::CheckHandle;
-using coppice::capi::ClearOut;
-using coppice::capi::Held;
+extern "C" {
+
+int32_t coppice_api_version(void) {
+  return COPPICE_API_MAJOR * 1000 + COPPICE_API_MINOR;
+}
+
+const char* coppice_version(void) {
+  return COPPICE_VERSION;
+}
+
+coppice_status coppice_device_open(const coppice_device_options* options, coppice_device** out) {
+  return AnswerTo(out, [&] { return OpenDevice(options); });
+}
+
+void coppice_device_release(coppice_device* device) {
+  if (device != nullptr) (void)Held<coppice_device>::Adopt(device);
+}
+
+coppice_status coppice_device_make_current(coppice_device* device) {
+  return AnswerOf(device, [&] { return device->context->MakeCurrent(); });
+}
+
+coppice_status coppice_device_describe(coppice_device* device, coppice_device_info* out) {
+  return AnswerTo(device, out, [&] { return InfoOf(*device); });
+}
+
+coppice_status coppice_device_synchronize(coppice_device* device) {
+  return AnswerOn(device, [&]() -> absl::Status {
+    COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::CtxSynchronize>());
+    device->EndRetired();
+    return device->TakeFailure();
+  });
+}
+
+size_t coppice_device_findings(coppice_device* device, char* buffer, size_t buffer_bytes) {
+  size_t text_bytes = 0;
+  const coppice_status told =
+      coppice_device_findings_since(device, 0, buffer, buffer_bytes, &text_bytes);
+  return told == COPPICE_OK ? text_bytes : coppice_last_error(buffer, buffer_bytes);
+}
+
+coppice_status coppice_device_finding_count(coppice_device* device, int64_t* count) {
+  return AnswerTo(device, count, [&] {
+    return device->emulator == nullptr ? 0 : device->emulator->finding_count();
+  });
+}
+
+coppice_status coppice_device_findings_since(
+    coppice_device* device, int64_t since, char* buffer, size_t buffer_bytes, size_t* written) {
+  return AnswerTo(device, TextOut{buffer, buffer_bytes, written},
+                  [&] { return FindingsOf(*device, since); });
+}
+
+coppice_status coppice_device_reset(coppice_device* device) {
+  return AnswerOf(device, [&] { return Reset(*device); });
+}
+
+coppice_status coppice_driver_entry(coppice_device* device,
+                                    const char* name,
+                                    coppice_driver_function* out) {
+  return AnswerTo(device, out, [&]() -> absl::StatusOr<coppice_driver_function> {
+    COPPICE_ASSIGN_OR_RETURN(const std::string entry, NameIn(name, "entry"));
+    const std::optional<int> index = FindDriverEntry(entry);
+    if (!index)
+      return MakeError(absl::StatusCode::kNotFound, "driver: coppice uses no entry called {}",
+                       entry);
+    const auto* const table = reinterpret_cast<const std::byte*>(&device->driver->table());
+    coppice_driver_function found = nullptr;
+    std::memcpy(&found, table + static_cast<size_t>(*index) * sizeof(found), sizeof(found));
+    return found;
+  });
+}
+
+coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, uint64_t* address) {
+  return AnswerOn(device, address, [&]() -> absl::StatusOr<uint64_t> {
+    if (bytes < 1) return InvalidArgument("memory: {} bytes; at least 1", bytes);
+    device->EndRetired();
+    COPPICE_ASSIGN_OR_RETURN(DeviceBlock memory,
+                             DeviceBlock::Create(device->source, *device->driver, bytes, nullptr));
+    const uint64_t at = memory.address();
+    const std::lock_guard lock(device->mutex);
+    device->memory.emplace(at, std::move(memory));
+    return at;
+  });
+}
+
+coppice_status coppice_memory_free(coppice_device* device, uint64_t address) {
+  return AnswerOn(device, [&]() -> absl::Status {
+    device->EndRetired();
+    std::unique_lock lock(device->mutex);
+    auto freed = device->memory.extract(address);  // Ends without the lock.
+    lock.unlock();
+    if (!freed.empty() && Emulator::RunsThisThread()) device->Retire(std::move(freed.mapped()));
+    if (!freed.empty()) return absl::OkStatus();
+    return InvalidArgument("memory: {:#x} is no address of coppice_memory_allocate", address);
+  });
+}
+
+coppice_status coppice_copy_to_device(
+    coppice_device* device, uint64_t to, const void* from, int64_t bytes, void* stream) {
+  return AnswerOn(device, [&] {
+    return Copy<&DriverTable::MemcpyHtoDAsync>(*device, from, to, from, bytes, stream);
+  });
+}
+
+coppice_status coppice_copy_to_host(
+    coppice_device* device, void* to, uint64_t from, int64_t bytes, void* stream) {
+  return AnswerOn(device, [&] {
+    return Copy<&DriverTable::MemcpyDtoHAsync>(*device, to, to, from, bytes, stream);
+  });
+}
+
+coppice_status coppice_stream_create(coppice_device* device, void** stream) {
+  return AnswerOn(device, stream, [&]() -> absl::StatusOr<void*> {
+    COPPICE_ASSIGN_OR_RETURN(Stream made, Stream::Create(*device->driver));
+    void* const handle = made.handle();
+    const std::lock_guard lock(device->mutex);
+    device->streams.emplace(handle, std::move(made));
+    return handle;
+  });
+}
+
+coppice_status coppice_stream_destroy(coppice_device* device, void* stream) {
+  return AnswerOn(device, [&]() -> absl::Status {
+    std::unique_lock lock(device->mutex);
+    const auto destroyed = device->streams.extract(stream);
+    lock.unlock();
+    if (!destroyed.empty()) return absl::OkStatus();
+    return InvalidArgument("stream: {} is none of coppice_stream_create", fmt::ptr(stream));
+  });
+}
+
+coppice_status coppice_stream_synchronize(coppice_device* device, void* stream) {
+  return AnswerOn(device, [&] { return Synchronize(*device, stream); });
+}
+
+}  // extern "C"
+}  // namespace coppice::capi
 
 coppice_device::~coppice_device() {
   const coppice::capi::CurrentScope current(this);
@@ -215,184 +335,4 @@ void coppice_device::TellHostFailure(const absl::Status& status) {
 absl::Status coppice_device::TakeFailure() {
   const std::lock_guard lock(mutex);
   return std::exchange(untold, absl::OkStatus());
-}
-
-int32_t coppice_api_version(void) {
-  return COPPICE_API_MAJOR * 1000 + COPPICE_API_MINOR;
-}
-
-const char* coppice_version(void) {
-  return COPPICE_VERSION;
-}
-
-coppice_status coppice_device_open(const coppice_device_options* options, coppice_device** out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_device_open"));
-    COPPICE_ASSIGN_OR_RETURN(Held<coppice_device> device, coppice::capi::OpenDevice(options));
-    *out = device.Leak();
-    return absl::OkStatus();
-  });
-}
-
-void coppice_device_release(coppice_device* device) {
-  if (device != nullptr) (void)Held<coppice_device>::Adopt(device);
-}
-
-coppice_status coppice_device_make_current(coppice_device* device) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    return device->context->MakeCurrent();
-  });
-}
-
-coppice_status coppice_device_describe(coppice_device* device, coppice_device_info* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    return coppice::capi::Describe(*device, out);
-  });
-}
-
-coppice_status coppice_device_synchronize(coppice_device* device) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::CtxSynchronize>());
-    device->EndRetired();
-    return device->TakeFailure();
-  });
-}
-
-size_t coppice_device_findings(coppice_device* device, char* buffer, size_t buffer_bytes) {
-  std::string text;
-  const coppice_status collected =
-      Answer([&] { return coppice::capi::ReadFindings(device, 0, text); });
-  if (collected != COPPICE_OK) return coppice_last_error(buffer, buffer_bytes);
-  return coppice::capi::CopyText(text, buffer, buffer_bytes);
-}
-
-coppice_status coppice_device_finding_count(coppice_device* device, int64_t* count) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(count, "coppice_device_finding_count"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    if (device->emulator != nullptr) *count = device->emulator->finding_count();
-    return absl::OkStatus();
-  });
-}
-
-coppice_status coppice_device_findings_since(
-    coppice_device* device, int64_t since, char* buffer, size_t buffer_bytes, size_t* written) {
-  return Answer([&]() -> absl::Status {
-    std::string text;
-    COPPICE_RETURN_IF_ERROR(coppice::capi::ReadFindings(device, since, text));
-    const size_t bytes = coppice::capi::CopyText(text, buffer, buffer_bytes);
-    if (written != nullptr) *written = bytes;
-    return absl::OkStatus();
-  });
-}
-
-coppice_status coppice_device_reset(coppice_device* device) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    return coppice::capi::Reset(*device);
-  });
-}
-
-coppice_status coppice_driver_entry(coppice_device* device,
-                                    const char* name,
-                                    coppice_driver_function* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_driver_entry"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    COPPICE_ASSIGN_OR_RETURN(const std::string entry, coppice::capi::NameIn(name, "entry"));
-    const std::optional<int> index = coppice::FindDriverEntry(entry);
-    if (!index)
-      return coppice::MakeError(absl::StatusCode::kNotFound,
-                                "driver: coppice uses no entry called {}", entry);
-    const auto* const table = reinterpret_cast<const std::byte*>(&device->driver->table());
-    std::memcpy(out, table + static_cast<size_t>(*index) * sizeof(*out), sizeof(*out));
-    return absl::OkStatus();
-  });
-}
-
-coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, uint64_t* address) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(address, "coppice_memory_allocate"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    if (bytes < 1) return InvalidArgument("memory: {} bytes; at least 1", bytes);
-    device->EndRetired();
-    COPPICE_ASSIGN_OR_RETURN(
-        coppice::capi::DeviceBlock memory,
-        coppice::capi::DeviceBlock::Create(device->source, *device->driver, bytes, nullptr));
-    const uint64_t at = memory.address();
-    const std::lock_guard lock(device->mutex);
-    device->memory.emplace(at, std::move(memory));
-    *address = at;
-    return absl::OkStatus();
-  });
-}
-
-coppice_status coppice_memory_free(coppice_device* device, uint64_t address) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    device->EndRetired();
-    std::unique_lock lock(device->mutex);
-    auto freed = device->memory.extract(address);  // Ends without the lock.
-    lock.unlock();
-    if (!freed.empty() && coppice::Emulator::RunsThisThread())
-      device->Retire(std::move(freed.mapped()));
-    if (!freed.empty()) return absl::OkStatus();
-    return InvalidArgument("memory: {:#x} is no address of coppice_memory_allocate", address);
-  });
-}
-
-coppice_status coppice_copy_to_device(
-    coppice_device* device, uint64_t to, const void* from, int64_t bytes, void* stream) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckCopy(device, from, bytes, stream));
-    if (bytes > 0)
-      COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::MemcpyHtoDAsync>(
-          to, from, static_cast<size_t>(bytes), static_cast<coppice::CuStream>(stream)));
-    return coppice::capi::FinishCopy(*device, stream);
-  });
-}
-
-coppice_status coppice_copy_to_host(
-    coppice_device* device, void* to, uint64_t from, int64_t bytes, void* stream) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckCopy(device, to, bytes, stream));
-    if (bytes > 0)
-      COPPICE_RETURN_IF_ERROR(device->driver->Call<&DriverTable::MemcpyDtoHAsync>(
-          to, from, static_cast<size_t>(bytes), static_cast<coppice::CuStream>(stream)));
-    return coppice::capi::FinishCopy(*device, stream);
-  });
-}
-
-coppice_status coppice_stream_create(coppice_device* device, void** stream) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(stream, "coppice_stream_create"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    COPPICE_ASSIGN_OR_RETURN(coppice::Stream made, coppice::Stream::Create(*device->driver));
-    void* const handle = made.handle();
-    const std::lock_guard lock(device->mutex);
-    device->streams.emplace(handle, std::move(made));
-    *stream = handle;
-    return absl::OkStatus();
-  });
-}
-
-coppice_status coppice_stream_destroy(coppice_device* device, void* stream) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    std::unique_lock lock(device->mutex);
-    const auto destroyed = device->streams.extract(stream);
-    lock.unlock();
-    if (!destroyed.empty()) return absl::OkStatus();
-    return InvalidArgument("stream: {} is none of coppice_stream_create", fmt::ptr(stream));
-  });
-}
-
-coppice_status coppice_stream_synchronize(coppice_device* device, void* stream) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    return coppice::capi::Synchronize(*device, stream);
-  });
 }

@@ -10,11 +10,8 @@
 
 #include "coppice/base/status.h"
 
+#include "capi/answer.h"
 #include "capi/device_memory.h"
-#include "capi/failure.h"
-#include "capi/handles.h"
-#include "capi/on_device.h"
-#include "capi/structs.h"
 
 namespace coppice::capi {
 namespace {
@@ -107,22 +104,16 @@ void CountLeftBlocks(const coppice_context& run) {
   allocator.stats.left_blocks += static_cast<int64_t>(run.blocks.size());
 }
 
-}  // namespace coppice::capi
-
-using coppice::capi::Allocator;
-using coppice::capi::Answer;
-using coppice::capi::TheAllocator;
+extern "C" {
 
 void* coppice_external_allocate(ptrdiff_t bytes, int32_t device, void* stream) {
   uint64_t address = 0;
-  (void)Answer([&]() -> absl::Status {
-    if (bytes == 0) return absl::OkStatus();
-    if (bytes < 0) return coppice::InvalidArgument("external allocator: {} bytes", bytes);
-    coppice_context* const run = coppice::capi::WhoseCode().run;
-    COPPICE_ASSIGN_OR_RETURN(address, run != nullptr
-                                          ? coppice::capi::AllocateInRun(*run, bytes, device)
-                                          : coppice::capi::AllocateOnDevice(bytes, device, stream));
-    return absl::OkStatus();
+  (void)AnswerTo(&address, [&]() -> absl::StatusOr<uint64_t> {
+    if (bytes == 0) return uint64_t{0};
+    if (bytes < 0) return InvalidArgument("external allocator: {} bytes", bytes);
+    coppice_context* const run = WhoseCode().run;
+    return run != nullptr ? AllocateInRun(*run, bytes, device)
+                          : AllocateOnDevice(bytes, device, stream);
   });
   return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
@@ -131,34 +122,31 @@ void coppice_external_free(void* block, ptrdiff_t /*bytes*/, int32_t /*device*/,
   if (block == nullptr) return;
   (void)Answer([&] {
     const auto address = reinterpret_cast<uint64_t>(block);
-    if (coppice::capi::FreeInRun(address) || coppice::capi::FreeOnDevice(address))
-      return absl::OkStatus();
+    if (FreeInRun(address) || FreeOnDevice(address)) return;
     Allocator& allocator = TheAllocator();
     const std::lock_guard lock(allocator.mutex);
     ++allocator.stats.late_frees;
-    return absl::OkStatus();
   });
 }
 
 coppice_status coppice_external_allocator_use(coppice_device* device) {
   return Answer([&] {
-    using coppice::capi::Held;
     Held<coppice_device> named;
     if (device != nullptr) named = Held<coppice_device>::Share(device);
     Allocator& allocator = TheAllocator();
     std::unique_lock lock(allocator.mutex);
     std::swap(allocator.device, named);
     lock.unlock();  // The last hold on a device may end here.
-    return absl::OkStatus();
   });
 }
 
 coppice_status coppice_external_allocator_stats(coppice_external_stats* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckOut(out, "coppice_external_stats"));
+  return AnswerTo(out, [] {
     Allocator& allocator = TheAllocator();
     const std::lock_guard lock(allocator.mutex);
-    coppice::capi::WriteStruct(allocator.stats, out);
-    return absl::OkStatus();
+    return allocator.stats;
   });
 }
+
+}  // extern "C"
+}  // namespace coppice::capi

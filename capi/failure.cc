@@ -99,7 +99,7 @@ coppice_status TellException() {
   return COPPICE_INTERNAL;
 }
 
-size_t CopyText(const std::string& text, char* buffer, size_t buffer_bytes) {
+size_t CopyText(std::string_view text, char* buffer, size_t buffer_bytes) {
   if (buffer != nullptr && buffer_bytes > 0) {
     const size_t copied = std::min(text.size(), buffer_bytes - 1);
     std::memcpy(buffer, text.data(), copied);
@@ -122,32 +122,26 @@ absl::Status StatusOfCallback(coppice_status returned, const std::string& callba
                    said.empty() ? "; coppice_set_error says why" : ": ", said);
 }
 
-}  // namespace coppice::capi
+extern "C" {
 
 const char* coppice_status_name(coppice_status status) {
-  const auto* const found = coppice::capi::Find(status);
+  const Numbered* const found = Find(status);
   return found == nullptr ? "unknown" : found->name;
 }
 
 size_t coppice_last_error(char* buffer, size_t buffer_bytes) {
-  const coppice::capi::Told& told = coppice::capi::ToldHere();
-  if (told.fixed == nullptr) return coppice::capi::CopyText(told.text, buffer, buffer_bytes);
-  const size_t bytes = std::strlen(told.fixed);
-  if (buffer != nullptr && buffer_bytes > 0) {
-    const size_t copied = std::min(bytes, buffer_bytes - 1);
-    std::memcpy(buffer, told.fixed, copied);
-    buffer[copied] = '\0';
-  }
-  return bytes;
+  const Told& told = ToldHere();
+  return CopyText(told.fixed == nullptr ? std::string_view(told.text) : told.fixed, buffer,
+                  buffer_bytes);
 }
 
 int32_t coppice_last_driver_result(void) {
-  return coppice::capi::ToldHere().driver_result;
+  return ToldHere().driver_result;
 }
 
 void coppice_set_error(const char* message) {
-  (void)coppice::capi::Answer([&] {
-    coppice::capi::CallbackMessage() = message == nullptr ? "" : message;
-    return absl::OkStatus();
-  });
+  (void)Answer([&] { CallbackMessage() = message == nullptr ? "" : message; });
 }
+
+}  // extern "C"
+}  // namespace coppice::capi

@@ -6,6 +6,8 @@
 
 #include <new>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -22,14 +24,19 @@ coppice_status TellOutOfMemory();
 coppice_status TellException();
 
 // Copies `text` as coppice_last_error says, and returns its bytes.
-size_t CopyText(const std::string& text, char* buffer, size_t buffer_bytes);
+size_t CopyText(std::string_view text, char* buffer, size_t buffer_bytes);
 
-// What `body` returns, an absl::Status, as a number; no exception leaves it.
+// What `body` returns, an absl::Status or nothing, as a number; no exception leaves it.
 template <typename Body>
 coppice_status Answer(Body&& body) noexcept {
   try {
-    const absl::Status status = std::forward<Body>(body)();
-    return status.ok() ? COPPICE_OK : Tell(status);
+    if constexpr (std::is_void_v<decltype(body())>) {
+      std::forward<Body>(body)();
+      return COPPICE_OK;
+    } else {
+      const absl::Status status = std::forward<Body>(body)();
+      return status.ok() ? COPPICE_OK : Tell(status);
+    }
   } catch (const std::bad_alloc&) {
     return TellOutOfMemory();
   } catch (...) {

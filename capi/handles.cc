@@ -4,8 +4,6 @@
 
 #include "coppice/base/status.h"
 
-#include "capi/here.h"
-
 namespace coppice::capi {
 
 absl::Status CheckHandle(const void* handle, const char* what) {
@@ -16,11 +14,6 @@ absl::Status CheckHandle(const void* handle, const char* what) {
 absl::Status CheckNotReset(const coppice_device& device, int resets, const char* what) {
   if (device.resets.load() == resets) return absl::OkStatus();
   return FailedPrecondition("{}: its device was reset since; load it again", what);
-}
-
-absl::Status CheckSession(const coppice_session* session) {
-  COPPICE_RETURN_IF_ERROR(CheckHandle(session, "session"));
-  return CheckNotCalledBy(session);
 }
 
 absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,

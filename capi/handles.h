@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "coppice/base/status.h"
 #include "coppice/coppice.h"
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/emulator.h"
@@ -29,8 +30,10 @@
 #include "capi/counted.h"
 #include "capi/device_memory.h"
 #include "capi/function_call.h"
+#include "capi/here.h"
 
 struct coppice_device : coppice::capi::Counted {
+  static constexpr const char* kName = "device";  // As errors call a handle.
   ~coppice_device();
 
   coppice::DriverKind kind() const { return driver->kind(); }
@@ -70,6 +73,7 @@ struct coppice_device : coppice::capi::Counted {
 };
 
 struct coppice_package : coppice::capi::Counted {
+  static constexpr const char* kName = "package";
   ~coppice_package();
 
   coppice::capi::Held<coppice_device> device;
@@ -79,6 +83,7 @@ struct coppice_package : coppice::capi::Counted {
 };
 
 struct coppice_kernel {
+  static constexpr const char* kName = "kernel";
   coppice_kernels* const kernels;
   const std::string name;
   const coppice::Kernel kernel;
@@ -90,6 +95,7 @@ struct coppice_kernel {
 };
 
 struct coppice_kernels : coppice::capi::Counted {
+  static constexpr const char* kName = "kernels";
   ~coppice_kernels();
 
   coppice::capi::Held<coppice_device> device;
@@ -124,6 +130,7 @@ struct coppice_binding {
 };
 
 struct coppice_session : coppice::capi::Counted {
+  static constexpr const char* kName = "session";
   ~coppice_session();
 
   coppice_program* HandleOf(const coppice::Program* program);
@@ -145,6 +152,7 @@ struct coppice_session : coppice::capi::Counted {
 };
 
 struct coppice_lease : coppice::capi::Counted {
+  static constexpr const char* kName = "lease";
   // An empty one, so that no lease is taken for which there is no room.
   coppice_lease(coppice_session* made_by, coppice::capi::Held<coppice_device> on)
       : session(made_by), device(std::move(on)) {}
@@ -156,6 +164,7 @@ struct coppice_lease : coppice::capi::Counted {
 };
 
 struct coppice_read {
+  static constexpr const char* kName = "scope";
   coppice_read(coppice_lease* of, coppice_session* session_of, coppice::ReadScope opened)
       : session(coppice::capi::Held<coppice_session>::Share(session_of)),
         lease(coppice::capi::Held<coppice_lease>::Share(of)),
@@ -173,6 +182,7 @@ struct coppice_chain {
 };
 
 struct coppice_loan {
+  static constexpr const char* kName = "loan";
   // The loan ends first, then the session.
   coppice::capi::Held<coppice_session> session;
   coppice::Loan loan;
@@ -188,13 +198,45 @@ void Release(Object* object) {
   if (Emulator::RunsThisThread()) object->device->Retire(std::move(held));
 }
 
+// What is loaded on a device, which its holder holds.
+template <typename Object>
+Held<Object> MakeOn(coppice_device& device) {
+  auto made = Held<Object>::Adopt(new Object);
+  made->device = Held<coppice_device>::Share(&device);
+  made->resets = device.resets.load();
+  return made;
+}
+
 // Errors of what handles are given: kInvalidArgument.
 absl::Status CheckHandle(const void* handle, const char* what);
 // Of what was loaded on a device when that had been reset `resets` times: kFailedPrecondition if it
 // was reset since.
 absl::Status CheckNotReset(const coppice_device& device, int resets, const char* what);
-// Of a session; kFailedPrecondition if this thread runs a callback of it.
-absl::Status CheckSession(const coppice_session* session);
+
+// The session whose lock a call on a handle takes, so that callbacks of it cannot call; null: none.
+inline const coppice_session* LockedBy(const coppice_session& session) {
+  return &session;
+}
+inline const coppice_session* LockedBy(const coppice_lease& lease) {
+  return lease.session;
+}
+inline const coppice_session* LockedBy(const coppice_loan& loan) {
+  return loan.session.get();
+}
+template <typename Handle>
+const coppice_session* LockedBy(const Handle& /*handle*/) {
+  return nullptr;
+}
+
+// Of a handle that a function is called on; kFailedPrecondition if this thread runs a callback that
+// it would wait for.
+template <typename Handle>
+absl::Status CheckUsable(const Handle* handle) {
+  COPPICE_RETURN_IF_ERROR(CheckHandle(handle, Handle::kName));
+  const coppice_session* const session = LockedBy(*handle);
+  return session == nullptr ? absl::OkStatus() : CheckNotCalledBy(session);
+}
+
 // Of a program or binding that it is the session's, too.
 absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
                                          const coppice_program* program);

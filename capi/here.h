@@ -4,6 +4,9 @@
 
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "absl/status/status.h"
 
 #include "coppice/coppice.h"
@@ -36,6 +39,13 @@ class HereScope {
   const Here here_;
   const HereScope* const outer_;
 };
+
+// A caller's function as C++ has it; empty if it is null. Every `user` outlives the call.
+std::function<void(int64_t done, int64_t total)> ProgressOf(const coppice_session& session,
+                                                            void (*progress)(void* user,
+                                                                             int64_t done,
+                                                                             int64_t total),
+                                                            void* user);
 
 // kFailedPrecondition if the thread runs a callback of this session, which may be gone.
 absl::Status CheckNotCalledBy(const coppice_session* session);

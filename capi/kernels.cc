@@ -11,11 +11,8 @@
 #include "coppice/runtime/kernel_library.h"
 #include "coppice/runtime/launch.h"
 
+#include "capi/answer.h"
 #include "capi/context.h"
-#include "capi/failure.h"
-#include "capi/handles.h"
-#include "capi/on_device.h"
-#include "capi/structs.h"
 
 namespace coppice::capi {
 namespace {
@@ -91,8 +88,7 @@ absl::Status LaunchOn(coppice_kernel& kernel,
                       void* const* arguments,
                       int32_t argument_count,
                       void* stream) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_launch_shape read,
-                           ReadStruct(given, "coppice_launch_shape"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_launch_shape read, ReadStruct(given));
   COPPICE_RETURN_IF_ERROR(CheckArray(arguments, argument_count, "arguments"));
   COPPICE_RETURN_IF_ERROR(CheckStream(stream));
   COPPICE_RETURN_IF_ERROR(
@@ -105,71 +101,47 @@ absl::Status LaunchOn(coppice_kernel& kernel,
 }
 
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::InvalidArgument;
-using coppice::capi::Answer;
-using coppice::capi::AnswerOn;
-using coppice::capi::CheckHandle;
-using coppice::capi::ClearOut;
-using coppice::capi::Held;
-
-coppice_kernels::~coppice_kernels() {
-  const coppice::capi::CurrentScope current(device.get());
-  kernels.clear();
-  library.reset();
-}
+extern "C" {
 
 coppice_status coppice_kernels_load(coppice_device* device,
                                     const void* image,
                                     int64_t image_bytes,
                                     coppice_kernels** out) {
-  return AnswerOn(device, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_kernels_load"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(device, "device"));
-    if (image == nullptr || image_bytes < 1 || image_bytes > coppice::capi::kImageBytesMax)
+  return AnswerOn(device, out, [&]() -> absl::StatusOr<Held<coppice_kernels>> {
+    if (image == nullptr || image_bytes < 1 || image_bytes > kImageBytesMax)
       return InvalidArgument("image: {} bytes at {}; give a cubin, a fatbin or PTX", image_bytes,
                              fmt::ptr(image));
-    auto kernels = Held<coppice_kernels>::Adopt(new coppice_kernels);
-    kernels->device = Held<coppice_device>::Share(device);
-    kernels->resets = device->resets.load();
+    auto kernels = MakeOn<coppice_kernels>(*device);
     const std::span bytes(static_cast<const std::byte*>(image), static_cast<size_t>(image_bytes));
-    COPPICE_ASSIGN_OR_RETURN(coppice::KernelLibrary library,
-                             coppice::KernelLibrary::Load(*device->driver, bytes));
+    COPPICE_ASSIGN_OR_RETURN(KernelLibrary library, KernelLibrary::Load(*device->driver, bytes));
     kernels->library.emplace(std::move(library));
-    *out = kernels.Leak();
-    return absl::OkStatus();
+    return kernels;
   });
 }
 
 void coppice_kernels_release(coppice_kernels* kernels) {
-  coppice::capi::Release(kernels);
+  Release(kernels);
 }
 
 coppice_status coppice_kernel_get(coppice_kernels* kernels,
                                   const char* name,
                                   coppice_kernel** out) {
-  return AnswerOn(kernels, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_kernel_get"));
-    COPPICE_RETURN_IF_ERROR(CheckHandle(kernels, "kernels"));
-    COPPICE_ASSIGN_OR_RETURN(const std::string of, coppice::capi::NameIn(name, "kernel"));
-    COPPICE_ASSIGN_OR_RETURN(*out, coppice::capi::GetKernel(*kernels, of));
-    return absl::OkStatus();
+  return AnswerOn(kernels, out, [&]() -> absl::StatusOr<coppice_kernel*> {
+    COPPICE_ASSIGN_OR_RETURN(const std::string of, NameIn(name, "kernel"));
+    return GetKernel(*kernels, of);
   });
 }
 
 coppice_status coppice_kernel_describe(coppice_kernel* kernel, coppice_kernel_info* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(kernel, "kernel"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckOut(out, "coppice_kernel_info"));
+  return AnswerTo(kernel, out, [&] {
     const bool has_parameters = !kernel->parameter_bytes.empty();
-    coppice_kernel_info info{};
-    info.parameter_count = kernel->kernel.parameter_count;
-    info.name = kernel->name.c_str();
-    info.parameter_offsets = has_parameters ? kernel->parameter_offsets.data() : nullptr;
-    info.parameter_bytes = has_parameters ? kernel->parameter_bytes.data() : nullptr;
-    coppice::capi::WriteStruct(info, out);
-    return absl::OkStatus();
+    return coppice_kernel_info{
+        .struct_size = 0,
+        .parameter_count = kernel->kernel.parameter_count,
+        .name = kernel->name.c_str(),
+        .parameter_offsets = has_parameters ? kernel->parameter_offsets.data() : nullptr,
+        .parameter_bytes = has_parameters ? kernel->parameter_bytes.data() : nullptr};
   });
 }
 
@@ -178,8 +150,15 @@ coppice_status coppice_launch(coppice_kernel* kernel,
                               void* const* arguments,
                               int32_t argument_count,
                               void* stream) {
-  return AnswerOn(kernel, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(kernel, "kernel"));
-    return coppice::capi::LaunchOn(*kernel, shape, arguments, argument_count, stream);
-  });
+  return AnswerOn(kernel,
+                  [&] { return LaunchOn(*kernel, shape, arguments, argument_count, stream); });
+}
+
+}  // extern "C"
+}  // namespace coppice::capi
+
+coppice_kernels::~coppice_kernels() {
+  const coppice::capi::CurrentScope current(device.get());
+  kernels.clear();
+  library.reset();
 }

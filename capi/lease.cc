@@ -7,21 +7,11 @@
 
 #include "coppice/base/status.h"
 
-#include "capi/failure.h"
-#include "capi/handles.h"
+#include "capi/answer.h"
 #include "capi/here.h"
-#include "capi/on_device.h"
-#include "capi/structs.h"
-#include "capi/tensors.h"
 
 namespace coppice::capi {
 namespace {
-
-// Of a lease that takes its lane's lock, which its session's callbacks run under.
-absl::Status CheckUsable(const coppice_lease* lease) {
-  COPPICE_RETURN_IF_ERROR(CheckHandle(lease, "lease"));
-  return CheckNotCalledBy(lease->session);
-}
 
 // The outputs that a lease gave up, shared by the tensors that show them.
 struct Detached : Counted {
@@ -105,44 +95,33 @@ coppice_status ShowOutput(coppice_read* scope,
                           int32_t index,
                           coppice_view* out,
                           Find&& find) noexcept {
-  return AnswerOn(scope, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(scope, "scope"));
-    COPPICE_RETURN_IF_ERROR(CheckView(out));
+  return AnswerOn(scope, out, [&]() -> absl::StatusOr<ShownTensor> {
     const Lease& lease = scope->lease->lease;
     if (index < 0 || index >= lease.output_count())
       return InvalidArgument("output {}: the lease has {}", index, lease.output_count());
     if (lease.part() >= 0 && index != lease.part())
       return InvalidArgument("output {}: the lease is the part of output {}", index, lease.part());
-    COPPICE_ASSIGN_OR_RETURN(const Tensor tensor, find(*scope->scope, index));
-    WriteView(tensor, scope->lease->device->dl(), out);
-    return absl::OkStatus();
+    const absl::StatusOr<Tensor> tensor = find(*scope->scope, index);
+    if (!tensor.ok()) return tensor.status();
+    return ShownTensor{.tensor = *tensor, .device = scope->lease->device->dl()};
   });
 }
 
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::FailedPrecondition;
-using coppice::capi::Answer;
-using coppice::capi::AnswerOn;
-using coppice::capi::CheckHandle;
-using coppice::capi::CheckUsable;
-using coppice::capi::ClearOut;
-using coppice::capi::Held;
+extern "C" {
 
 coppice_status coppice_lease_describe(coppice_lease* lease, coppice_lease_info* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckHandle(lease, "lease"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckOut(out, "coppice_lease_info"));
-    coppice_lease_info info{};
-    info.kind = static_cast<int32_t>(lease->lease.kind());
-    info.reason = static_cast<int32_t>(lease->lease.reason());
-    info.output_count = lease->lease.output_count();
-    info.call_number = lease->lease.call_number();
-    info.is_part = lease->lease.part() >= 0 ? 1 : 0;
-    if (info.is_part != 0) info.part = lease->lease.part();
-    coppice::capi::WriteStruct(info, out);
-    return absl::OkStatus();
+  return AnswerTo(out, [&]() -> absl::StatusOr<coppice_lease_info> {
+    COPPICE_RETURN_IF_ERROR(CheckHandle(lease, "lease"));  // All that it needs: it takes no lock.
+    const Lease& of = lease->lease;
+    return coppice_lease_info{.struct_size = 0,
+                              .kind = static_cast<int32_t>(of.kind()),
+                              .reason = static_cast<int32_t>(of.reason()),
+                              .output_count = of.output_count(),
+                              .call_number = of.call_number(),
+                              .is_part = of.part() >= 0 ? 1 : 0,
+                              .part = std::max(of.part(), 0)};
   });
 }
 
@@ -152,61 +131,49 @@ void coppice_lease_release(coppice_lease* lease) {
 
 coppice_status coppice_lease_release_after(coppice_lease* lease, void* stream) {
   return AnswerOn(lease, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
     const auto released = Held<coppice_lease>::Adopt(lease);
     if (released->scopes.load() != 0)
       return FailedPrecondition(
           "lease: a scope on it is open, and the lane's next use comes behind that scope's stream "
           "alone; end it first");
-    return released->lease.Release(static_cast<coppice::CuStream>(stream));
+    return released->lease.Release(static_cast<CuStream>(stream));
   });
 }
 
 coppice_status coppice_lease_split(coppice_lease* lease, coppice_lease** out, int64_t out_count) {
-  return AnswerOn(lease, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
-    return coppice::capi::SplitInto(*lease, out, out_count);
-  });
+  return AnswerOn(lease, [&] { return SplitInto(*lease, out, out_count); });
 }
 
 coppice_status coppice_lease_read(coppice_lease* lease, void* stream, coppice_read** out) {
-  return AnswerOn(lease, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_lease_read"));
-    COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
-    COPPICE_ASSIGN_OR_RETURN(coppice::ReadScope scope,
-                             lease->lease.Read(static_cast<coppice::CuStream>(stream)));
-    *out = new coppice_read(lease, lease->session, std::move(scope));
+  return AnswerOn(lease, out, [&]() -> absl::StatusOr<coppice_read*> {
+    COPPICE_ASSIGN_OR_RETURN(ReadScope scope, lease->lease.Read(static_cast<CuStream>(stream)));
+    auto* const read = new coppice_read(lease, lease->session, std::move(scope));
     lease->scopes.fetch_add(1);
-    return absl::OkStatus();
+    return read;
   });
 }
 
 coppice_status coppice_read_output(coppice_read* scope, int32_t index, coppice_view* out) {
-  using Found = absl::StatusOr<coppice::Tensor>;
-  return coppice::capi::ShowOutput(
-      scope, index, out,
-      [](const coppice::ReadScope& on, int at) -> Found { return on.output(at); });
+  return ShowOutput(scope, index, out, [](const ReadScope& on, int at) { return on.output(at); });
 }
 
 coppice_status coppice_read_sized_output(coppice_read* scope, int32_t index, coppice_view* out) {
-  return coppice::capi::ShowOutput(
-      scope, index, out, [](const coppice::ReadScope& on, int at) { return on.ReadSized(at); });
+  return ShowOutput(scope, index, out,
+                    [](const ReadScope& on, int at) { return on.ReadSized(at); });
 }
 
 coppice_status coppice_read_count(coppice_read* scope, int32_t index, coppice_view* out) {
-  using Found = absl::StatusOr<coppice::Tensor>;
-  return coppice::capi::ShowOutput(
-      scope, index, out, [](const coppice::ReadScope& on, int at) -> Found {
-        const coppice::Tensor count = on.count(at);
-        if (count.data != 0) return count;
-        return coppice::MakeError(absl::StatusCode::kNotFound,
-                                  "output {}: nothing counts it; read it as it is", at);
-      });
+  return ShowOutput(scope, index, out, [](const ReadScope& on, int at) -> absl::StatusOr<Tensor> {
+    const Tensor count = on.count(at);
+    if (count.data != 0) return count;
+    return MakeError(absl::StatusCode::kNotFound, "output {}: nothing counts it; read it as it is",
+                     at);
+  });
 }
 
 void coppice_read_end(coppice_read* scope) {
   if (scope == nullptr) return;
-  const coppice::capi::CurrentScope current(coppice::capi::DeviceOf(scope));
+  const CurrentScope current(DeviceOf(scope));
   scope->lease->scopes.fetch_sub(1);
   delete scope;
 }
@@ -215,8 +182,8 @@ coppice_status coppice_lease_detach(coppice_lease* lease,
                                     void* stream,
                                     DLManagedTensorVersioned** out,
                                     int64_t out_count) {
-  return AnswerOn(lease, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckUsable(lease));
-    return coppice::capi::DetachInto(*lease, stream, out, out_count);
-  });
+  return AnswerOn(lease, [&] { return DetachInto(*lease, stream, out, out_count); });
 }
+
+}  // extern "C"
+}  // namespace coppice::capi

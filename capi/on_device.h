@@ -5,9 +5,6 @@
 
 #pragma once
 
-#include <utility>
-
-#include "capi/failure.h"
 #include "capi/handles.h"
 
 namespace coppice::capi {
@@ -44,18 +41,13 @@ inline const coppice_device* DeviceOf(const coppice_kernel* kernel) {
 }
 template <typename Handle>
 const coppice_device* DeviceOf(const Handle* handle) {
-  if constexpr (requires { handle->device; }) {
-    return handle == nullptr ? nullptr : handle->device.get();
-  } else {
-    return handle == nullptr ? nullptr : handle->session->device.get();
-  }
-}
-
-// As Answer, of a call that reaches the device of `handle`, which may be null.
-template <typename Handle, typename Body>
-coppice_status AnswerOn(const Handle* handle, Body&& body) noexcept {
-  const CurrentScope current(DeviceOf(handle));
-  return Answer(std::forward<Body>(body));
+  if (handle == nullptr) return nullptr;
+  if constexpr (requires { handle->device; })
+    return handle->device.get();
+  else if constexpr (requires { handle->session.device; })
+    return handle->session.device.get();
+  else
+    return handle->session->device.get();
 }
 
 }  // namespace coppice::capi

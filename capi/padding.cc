@@ -18,9 +18,8 @@
 #include "coppice/padding/policy_document.h"
 #include "coppice/padding/size_histogram.h"
 
-#include "capi/failure.h"
+#include "capi/answer.h"
 #include "capi/policies.h"
-#include "capi/structs.h"
 
 namespace coppice::capi {
 namespace {
@@ -55,8 +54,7 @@ absl::StatusOr<SizeHistogram> HistogramOf(const int64_t* sizes,
 
 absl::StatusOr<LearnOptions> OptionsOf(const coppice_learn_options* pointer,
                                        const SizeHistogram& histogram) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_learn_options given,
-                           ReadOptions(pointer, "coppice_learn_options"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_learn_options given, ReadOptions(pointer));
   COPPICE_RETURN_IF_ERROR(CheckArray(given.forced, given.forced_count, "learn: forced"));
   LearnOptions options;
   options.limit = given.limit == 0 ? std::max<int64_t>(histogram.largest(), 1) : given.limit;
@@ -81,21 +79,19 @@ absl::StatusOr<std::string> LearnPolicy(const SizeHistogram& histogram,
            .waste_pct = learned.waste_pct, .mass = learned.mass, .limit = options.limit}});
 }
 
-absl::Status WriteBuckets(const JointPolicy& policy, std::span<int64_t> room, int64_t& count) {
+absl::StatusOr<int64_t> WriteBuckets(const JointPolicy& policy, std::span<int64_t> room) {
   const int64_t all = policy.count();
   const size_t written = std::min(room.size() / 2, static_cast<size_t>(all));
   if (written > 0 && all > kElementsMax)
     return InvalidArgument("joint policy {}: {} buckets; none are written of more than {}",
                            policy.name(), all, kElementsMax);
-  if (written > 0) {
-    const std::vector<JointSize> buckets = policy.buckets();
-    for (size_t i = 0; i < written; ++i) {
-      room[2 * i] = buckets[i].a;
-      room[2 * i + 1] = buckets[i].b;
-    }
+  if (written == 0) return all;
+  const std::vector<JointSize> buckets = policy.buckets();
+  for (size_t i = 0; i < written; ++i) {
+    room[2 * i] = buckets[i].a;
+    room[2 * i + 1] = buckets[i].b;
   }
-  count = all;
-  return absl::OkStatus();
+  return all;
 }
 
 // Errors: kInvalidArgument as many buckets cannot lie there.
@@ -105,22 +101,18 @@ absl::Status CheckRoom(const int64_t* buckets, int64_t capacity) {
 }
 
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::capi::Answer;
+extern "C" {
 
 coppice_status coppice_policy_buckets(const coppice_policy* policy,
                                       int64_t* buckets,
                                       int64_t capacity,
                                       int64_t* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(coppice::capi::ClearOut(out, "policy"));
-    COPPICE_ASSIGN_OR_RETURN(const coppice_policy given,
-                             coppice::capi::ReadStruct(policy, "coppice_policy"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckRoom(buckets, capacity));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::PaddingPolicy read, coppice::capi::PolicyOf(given));
-    *out = coppice::capi::WriteBuckets(read, std::span(buckets, static_cast<size_t>(capacity)));
-    return absl::OkStatus();
+  return AnswerTo(out, [&]() -> absl::StatusOr<int64_t> {
+    COPPICE_ASSIGN_OR_RETURN(const coppice_policy given, ReadStruct(policy));
+    COPPICE_RETURN_IF_ERROR(CheckRoom(buckets, capacity));
+    COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy read, PolicyOf(given));
+    return WriteBuckets(read, std::span(buckets, static_cast<size_t>(capacity)));
   });
 }
 
@@ -128,14 +120,11 @@ coppice_status coppice_joint_policy_buckets(const coppice_joint_policy* policy,
                                             int64_t* buckets,
                                             int64_t capacity,
                                             int64_t* out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(coppice::capi::ClearOut(out, "joint policy"));
-    COPPICE_ASSIGN_OR_RETURN(const coppice_joint_policy given,
-                             coppice::capi::ReadStruct(policy, "coppice_joint_policy"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckRoom(buckets, capacity));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::JointPolicy read, coppice::capi::PolicyOf(given));
-    const size_t numbers = 2 * static_cast<size_t>(capacity);
-    return coppice::capi::WriteBuckets(read, std::span(buckets, numbers), *out);
+  return AnswerTo(out, [&]() -> absl::StatusOr<int64_t> {
+    COPPICE_ASSIGN_OR_RETURN(const coppice_joint_policy given, ReadStruct(policy));
+    COPPICE_RETURN_IF_ERROR(CheckRoom(buckets, capacity));
+    COPPICE_ASSIGN_OR_RETURN(const JointPolicy read, PolicyOf(given));
+    return WriteBuckets(read, std::span(buckets, 2 * static_cast<size_t>(capacity)));
   });
 }
 
@@ -146,14 +135,12 @@ coppice_status coppice_learn_policy(const int64_t* sizes,
                                     char* buffer,
                                     size_t buffer_bytes,
                                     size_t* text_bytes) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const coppice::SizeHistogram histogram,
-                             coppice::capi::HistogramOf(sizes, counts, size_count));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::LearnOptions read,
-                             coppice::capi::OptionsOf(options, histogram));
-    COPPICE_ASSIGN_OR_RETURN(const std::string text, coppice::capi::LearnPolicy(histogram, read));
-    const size_t bytes = coppice::capi::CopyText(text, buffer, buffer_bytes);
-    if (text_bytes != nullptr) *text_bytes = bytes;
-    return absl::OkStatus();
+  return AnswerTo(TextOut{buffer, buffer_bytes, text_bytes}, [&]() -> absl::StatusOr<std::string> {
+    COPPICE_ASSIGN_OR_RETURN(const SizeHistogram histogram, HistogramOf(sizes, counts, size_count));
+    COPPICE_ASSIGN_OR_RETURN(const LearnOptions read, OptionsOf(options, histogram));
+    return LearnPolicy(histogram, read);
   });
 }
+
+}  // extern "C"
+}  // namespace coppice::capi

@@ -5,12 +5,8 @@
 
 #include "coppice/base/status.h"
 
-#include "capi/failure.h"
-#include "capi/handles.h"
-#include "capi/on_device.h"
+#include "capi/answer.h"
 #include "capi/spec.h"
-#include "capi/structs.h"
-#include "capi/tensors.h"
 
 namespace coppice::capi {
 namespace {
@@ -38,8 +34,7 @@ absl::StatusOr<coppice_program*> RegisterCallable(coppice_session& session,
                                                   coppice_callable callable,
                                                   User user) {
   if (callable == nullptr) return InvalidArgument("callable: null; give a function");
-  COPPICE_ASSIGN_OR_RETURN(const coppice_program_spec read,
-                           ReadStruct(given, "coppice_program_spec"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_program_spec read, ReadStruct(given));
   COPPICE_ASSIGN_OR_RETURN(ProgramSpec spec, SpecOf(read));
   auto needs = Held<ProgramNeeds>::Adopt(new ProgramNeeds);
   Callable made = CallableOf(callable, std::move(user), spec, session, needs);
@@ -50,25 +45,16 @@ absl::StatusOr<coppice_program*> RegisterCallable(coppice_session& session,
 }
 
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::capi::Answer;
-using coppice::capi::AnswerOn;
-using coppice::capi::CheckHandle;
-using coppice::capi::ClearOut;
+extern "C" {
 
 coppice_status coppice_register_package(coppice_session* session,
                                         coppice_package* package,
                                         const char* program,
                                         const coppice_package_program_options* options,
                                         coppice_program** out) {
-  return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_register_package"));
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_ASSIGN_OR_RETURN(*out,
-                             coppice::capi::RegisterPackage(*session, package, program, options));
-    return absl::OkStatus();
-  });
+  return AnswerOn(session, out,
+                  [&] { return RegisterPackage(*session, package, program, options); });
 }
 
 coppice_status coppice_register_callable(coppice_session* session,
@@ -77,47 +63,33 @@ coppice_status coppice_register_callable(coppice_session* session,
                                          void* user,
                                          void (*release)(void* user),
                                          coppice_program** out) {
-  return AnswerOn(session, [&]() -> absl::Status {
-    coppice::capi::User kept(user, release);
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_register_callable"));
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_ASSIGN_OR_RETURN(
-        *out, coppice::capi::RegisterCallable(*session, spec, callable, std::move(kept)));
-    return absl::OkStatus();
-  });
+  User kept(user, release);
+  return AnswerOn(session, out,
+                  [&] { return RegisterCallable(*session, spec, callable, std::move(kept)); });
 }
 
 coppice_status coppice_find(coppice_session* session,
                             const char* name,
                             const char* variant,
                             coppice_program** out) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_find"));
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_ASSIGN_OR_RETURN(const std::string of, coppice::capi::NameIn(name, "program"));
-    const coppice::Program* const found =
-        session->session->Find(of, coppice::capi::TextOf(variant));
-    if (found == nullptr)
-      return coppice::MakeError(absl::StatusCode::kNotFound, "the session has no program {}", of);
-    *out = session->HandleOf(found);
-    return absl::OkStatus();
+  return AnswerTo(session, out, [&]() -> absl::StatusOr<coppice_program*> {
+    COPPICE_ASSIGN_OR_RETURN(const std::string of, NameIn(name, "program"));
+    const Program* const found = session->session->Find(of, TextOf(variant));
+    if (found != nullptr) return session->HandleOf(found);
+    return MakeError(absl::StatusCode::kNotFound, "the session has no program {}", of);
   });
 }
 
 coppice_status coppice_reset(coppice_session* session, coppice_program* program) {
   return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
-                             coppice::capi::ProgramOf(*session, program));
+    COPPICE_ASSIGN_OR_RETURN(const Program* const of, ProgramOf(*session, program));
     return session->session->Reset(*of);
   });
 }
 
 coppice_status coppice_unregister(coppice_session* session, coppice_program* program) {
   return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
-                             coppice::capi::ProgramOf(*session, program));
+    COPPICE_ASSIGN_OR_RETURN(const Program* const of, ProgramOf(*session, program));
     COPPICE_RETURN_IF_ERROR(session->session->Unregister(*of));
     session->Forget(of);
     return absl::OkStatus();
@@ -129,27 +101,22 @@ coppice_status coppice_bind(coppice_session* session,
                             const DLTensor* const* statics,
                             int64_t static_count,
                             coppice_binding** out) {
-  return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(ClearOut(out, "coppice_bind"));
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
-                             coppice::capi::ProgramOf(*session, program));
-    COPPICE_ASSIGN_OR_RETURN(
-        const coppice::capi::Tensors tensors,
-        coppice::capi::TensorsOf(statics, static_count, session->device->dl(), "static"));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Binding* const bound,
-                             session->session->Bind(*of, tensors));
-    *out = session->HandleOf(bound);
-    return absl::OkStatus();
+  return AnswerOn(session, out, [&]() -> absl::StatusOr<coppice_binding*> {
+    COPPICE_ASSIGN_OR_RETURN(const Program* const of, ProgramOf(*session, program));
+    COPPICE_ASSIGN_OR_RETURN(const Tensors tensors,
+                             TensorsOf(statics, static_count, session->device->dl(), "static"));
+    COPPICE_ASSIGN_OR_RETURN(const Binding* const bound, session->session->Bind(*of, tensors));
+    return session->HandleOf(bound);
   });
 }
 
 coppice_status coppice_unbind(coppice_session* session, coppice_binding* binding) {
   return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
     COPPICE_RETURN_IF_ERROR(CheckHandle(binding, "binding"));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Binding* const of,
-                             coppice::capi::BindingOf(*session, binding));
+    COPPICE_ASSIGN_OR_RETURN(const Binding* const of, BindingOf(*session, binding));
     return session->session->Unbind(*of);
   });
 }
+
+}  // extern "C"
+}  // namespace coppice::capi

@@ -16,12 +16,9 @@
 #include "coppice/coppice.h"
 #include "coppice/padding/policy_document.h"
 
-#include "capi/failure.h"
-#include "capi/handles.h"
+#include "capi/answer.h"
 #include "capi/here.h"
-#include "capi/on_device.h"
 #include "capi/policies.h"
-#include "capi/structs.h"
 
 namespace coppice::capi {
 namespace {
@@ -32,12 +29,11 @@ struct SymbolHere {
   int index = 0;
 };
 
-absl::StatusOr<SymbolHere> SymbolOf(const coppice_session* session,
+absl::StatusOr<SymbolHere> SymbolOf(const coppice_session& session,
                                     const coppice_program* program,
                                     const char* name) {
-  COPPICE_RETURN_IF_ERROR(CheckSession(session));
   SymbolHere here;
-  COPPICE_ASSIGN_OR_RETURN(here.program, ProgramOf(*session, program));
+  COPPICE_ASSIGN_OR_RETURN(here.program, ProgramOf(session, program));
   COPPICE_ASSIGN_OR_RETURN(const std::string wanted, NameIn(name, "symbol"));
   const std::vector<SymbolSpec>& symbols = Session::SpecOf(*here.program).symbols;
   const auto found = std::ranges::find(symbols, wanted, &SymbolSpec::name);
@@ -57,8 +53,7 @@ void Set(Value& value, Value given) {
 absl::StatusOr<RebucketOptions> OptionsOf(const coppice_session& session,
                                           const SymbolHere& symbol,
                                           const coppice_rebucket_options* pointer) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_rebucket_options given,
-                           ReadOptions(pointer, "coppice_rebucket_options"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_rebucket_options given, ReadOptions(pointer));
   COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy,
                            session.session->policies().GetPolicy(*symbol.program, symbol.index));
   const SymbolSpec& spec =
@@ -103,51 +98,13 @@ coppice_rebucket_report ReportOf(const RebucketReport& report) {
   return told;
 }
 
-// Writes a text, or says why there is none.
-absl::Status TellText(const absl::StatusOr<std::string>& text,
-                      char* buffer,
-                      size_t buffer_bytes,
-                      size_t* text_bytes) {
-  COPPICE_RETURN_IF_ERROR(text.status());
-  const size_t bytes = CopyText(*text, buffer, buffer_bytes);
-  if (text_bytes != nullptr) *text_bytes = bytes;
-  return absl::OkStatus();
-}
-
-absl::Status Rebucket(const coppice_session* session,
-                      const coppice_program* program,
-                      const char* symbol,
-                      const coppice_rebucket_options* given,
-                      coppice_rebucket_report* out) {
-  COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_rebucket_report"));
-  COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
-  COPPICE_ASSIGN_OR_RETURN(const RebucketOptions options, OptionsOf(*session, here, given));
-  COPPICE_ASSIGN_OR_RETURN(const RebucketReport report, session->session->policies().Rebucket(
-                                                            *here.program, here.index, options));
-  WriteStruct(ReportOf(report), out);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> PolicyText(const coppice_session* session,
-                                       const coppice_program* program,
-                                       const char* symbol) {
-  COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
-  COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
-                           session->session->policies().GetPolicy(*here.program, here.index));
-  return WritePolicyDocument({.policy = std::move(policy), .learned = std::nullopt});
-}
-
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::capi::Answer;
-using coppice::capi::AnswerOn;
-using coppice::capi::SymbolHere;
-using coppice::capi::SymbolOf;
+extern "C" {
 
 const char* coppice_rebucket_outcome_name(int32_t outcome) {
   if (outcome < 0 || outcome > COPPICE_REBUCKET_SWAPPED) return "unknown";
-  return coppice::NameOf(static_cast<coppice::Rebucketed>(outcome));
+  return NameOf(static_cast<Rebucketed>(outcome));
 }
 
 coppice_status coppice_rebucket(coppice_session* session,
@@ -155,8 +112,13 @@ coppice_status coppice_rebucket(coppice_session* session,
                                 const char* symbol,
                                 const coppice_rebucket_options* options,
                                 coppice_rebucket_report* out) {
-  return AnswerOn(session,
-                  [&] { return coppice::capi::Rebucket(session, program, symbol, options, out); });
+  return AnswerOn(session, out, [&]() -> absl::StatusOr<coppice_rebucket_report> {
+    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(*session, program, symbol));
+    COPPICE_ASSIGN_OR_RETURN(const RebucketOptions read, OptionsOf(*session, here, options));
+    COPPICE_ASSIGN_OR_RETURN(const RebucketReport report, session->session->policies().Rebucket(
+                                                              *here.program, here.index, read));
+    return ReportOf(report);
+  });
 }
 
 coppice_status coppice_set_policy(coppice_session* session,
@@ -164,10 +126,9 @@ coppice_status coppice_set_policy(coppice_session* session,
                                   const char* symbol,
                                   const coppice_policy* policy) {
   return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
-    COPPICE_ASSIGN_OR_RETURN(const coppice_policy given,
-                             coppice::capi::ReadStruct(policy, "coppice_policy"));
-    COPPICE_ASSIGN_OR_RETURN(coppice::PaddingPolicy read, coppice::capi::PolicyOf(given));
+    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(*session, program, symbol));
+    COPPICE_ASSIGN_OR_RETURN(const coppice_policy given, ReadStruct(policy));
+    COPPICE_ASSIGN_OR_RETURN(PaddingPolicy read, PolicyOf(given));
     return session->session->policies().SetPolicy(*here.program, here.index, std::move(read));
   });
 }
@@ -178,10 +139,13 @@ coppice_status coppice_get_policy(coppice_session* session,
                                   char* buffer,
                                   size_t buffer_bytes,
                                   size_t* text_bytes) {
-  return Answer([&] {
-    return coppice::capi::TellText(coppice::capi::PolicyText(session, program, symbol), buffer,
-                                   buffer_bytes, text_bytes);
-  });
+  return AnswerTo(
+      session, TextOut{buffer, buffer_bytes, text_bytes}, [&]() -> absl::StatusOr<std::string> {
+        COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(*session, program, symbol));
+        COPPICE_ASSIGN_OR_RETURN(PaddingPolicy policy,
+                                 session->session->policies().GetPolicy(*here.program, here.index));
+        return WritePolicyDocument({.policy = std::move(policy), .learned = std::nullopt});
+      });
 }
 
 coppice_status coppice_get_observed(coppice_session* session,
@@ -190,21 +154,23 @@ coppice_status coppice_get_observed(coppice_session* session,
                                     char* buffer,
                                     size_t buffer_bytes,
                                     size_t* text_bytes) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
-    return coppice::capi::TellText(
-        session->session->policies().GetObserved(*here.program, here.index), buffer, buffer_bytes,
-        text_bytes);
-  });
+  return AnswerTo(
+      session, TextOut{buffer, buffer_bytes, text_bytes}, [&]() -> absl::StatusOr<std::string> {
+        COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(*session, program, symbol));
+        return session->session->policies().GetObserved(*here.program, here.index);
+      });
 }
 
 coppice_status coppice_set_observed(coppice_session* session,
                                     coppice_program* program,
                                     const char* symbol,
                                     const char* text) {
-  return Answer([&]() -> absl::Status {
-    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(session, program, symbol));
-    if (text == nullptr) return coppice::InvalidArgument("observed: null; give a text");
+  return AnswerOf(session, [&]() -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(*session, program, symbol));
+    if (text == nullptr) return InvalidArgument("observed: null; give a text");
     return session->session->policies().SetObserved(*here.program, here.index, text);
   });
 }
+
+}  // extern "C"
+}  // namespace coppice::capi

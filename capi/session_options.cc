@@ -69,8 +69,7 @@ void SetCallbacks(const coppice_session_options& given,
 
 absl::StatusOr<SessionOptions> SessionOptionsOf(const coppice_session_options* pointer,
                                                 coppice_session& session) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_session_options given,
-                           ReadOptions(pointer, "coppice_session_options"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_session_options given, ReadOptions(pointer));
   SessionOptions options;
   COPPICE_RETURN_IF_ERROR(ReadFields(given, options));
   SetCallbacks(given, session, options);

@@ -35,8 +35,7 @@ absl::StatusOr<int> IndexOf(const Specs& specs, const std::string& name, const s
 }
 
 absl::StatusOr<SymbolSpec> SymbolOf(const coppice_symbol_spec& given, const ProgramSpec& spec) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_policy policy,
-                           ReadOptions(given.policy, "coppice_policy"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_policy policy, ReadOptions(given.policy));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy read, PolicyOf(policy));
   SymbolSpec symbol = {.name = {}, .policy = std::move(read)};
   symbol.observe_half_life = policy.observe_half_life;
@@ -53,7 +52,7 @@ absl::StatusOr<SymbolSpec> SymbolOf(const coppice_symbol_spec& given, const Prog
     COPPICE_ASSIGN_OR_RETURN(symbol.scalar,
                              IndexOf(spec.scalars, given.scalar, "symbol " + symbol.name));
   }
-  COPPICE_ASSIGN_OR_RETURN(const coppice_claim claim, ReadOptions(given.claim, "coppice_claim"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_claim claim, ReadOptions(given.claim));
   COPPICE_ASSIGN_OR_RETURN(symbol.claim, ClaimOf(claim));
   return symbol;
 }
@@ -128,14 +127,12 @@ absl::StatusOr<OutputSpec> OutputOf(const coppice_tensor_spec& given, SpecReader
 
 absl::Status ReadTensors(const coppice_program_spec& given, SpecReader& reader) {
   ProgramSpec& spec = reader.spec;
-  COPPICE_ASSIGN_OR_RETURN(const auto inputs,
-                           ReadArray(given.inputs, given.input_count, "coppice_tensor_spec"));
+  COPPICE_ASSIGN_OR_RETURN(const auto inputs, ReadArray(given.inputs, given.input_count));
   for (const coppice_tensor_spec& input : inputs) {
     COPPICE_ASSIGN_OR_RETURN(InputSpec read, InputOf(input, reader));
     spec.inputs.push_back(std::move(read));
   }
-  COPPICE_ASSIGN_OR_RETURN(const auto outputs,
-                           ReadArray(given.outputs, given.output_count, "coppice_tensor_spec"));
+  COPPICE_ASSIGN_OR_RETURN(const auto outputs, ReadArray(given.outputs, given.output_count));
   for (const coppice_tensor_spec& output : outputs) {
     COPPICE_ASSIGN_OR_RETURN(OutputSpec read, OutputOf(output, reader));
     spec.outputs.push_back(std::move(read));
@@ -152,8 +149,7 @@ absl::Status ReadTensors(const coppice_program_spec& given, SpecReader& reader) 
 // Sequences, whose symbols are there already, and the tensors that have them.
 absl::Status ReadRaggedAndTensors(const coppice_program_spec& given, SpecReader& reader) {
   ProgramSpec& spec = reader.spec;
-  COPPICE_ASSIGN_OR_RETURN(const auto ragged,
-                           ReadArray(given.ragged, given.ragged_count, "coppice_ragged_spec"));
+  COPPICE_ASSIGN_OR_RETURN(const auto ragged, ReadArray(given.ragged, given.ragged_count));
   for (const coppice_ragged_spec& one : ragged) {
     COPPICE_ASSIGN_OR_RETURN(std::string name, NameIn(one.name, "coppice_ragged_spec"));
     const std::string who = "ragged " + name;
@@ -182,8 +178,7 @@ absl::Status ReadRaggedAndTensors(const coppice_program_spec& given, SpecReader&
 absl::Status ReadJoint(const coppice_program_spec& given,
                        const std::vector<coppice_symbol_spec>& symbols,
                        ProgramSpec& spec) {
-  COPPICE_ASSIGN_OR_RETURN(const auto joint,
-                           ReadArray(given.joint, given.joint_count, "coppice_joint_policy"));
+  COPPICE_ASSIGN_OR_RETURN(const auto joint, ReadArray(given.joint, given.joint_count));
   for (const coppice_joint_policy& policy : joint) {
     COPPICE_ASSIGN_OR_RETURN(const auto names, SymbolsOf(policy));
     COPPICE_ASSIGN_OR_RETURN(const int a, IndexOf(spec.symbols, names.first, "joint policy"));
@@ -204,8 +199,7 @@ absl::Status ReadFunctions(const coppice_package_program_options& given,
                            coppice_session& session,
                            ProgramNeeds& needs,
                            std::map<std::string, StepFunction>& functions) {
-  COPPICE_ASSIGN_OR_RETURN(const auto read,
-                           ReadArray(given.functions, given.function_count, "coppice_function"));
+  COPPICE_ASSIGN_OR_RETURN(const auto read, ReadArray(given.functions, given.function_count));
   std::vector<Held<StepFunctionRecord>>& records = needs.functions;
   for (const coppice_function& function : read) {
     COPPICE_ASSIGN_OR_RETURN(std::string name, NameIn(function.name, "coppice_function"));
@@ -260,15 +254,13 @@ absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
   spec.one_stream = given.one_stream != 0;
   spec.thread_safe = given.thread_safe != 0;
   spec.random_numbers_per_call = given.random_numbers_per_call;
-  COPPICE_ASSIGN_OR_RETURN(const auto scalars,
-                           ReadArray(given.scalars, given.scalar_count, "coppice_scalar_spec"));
+  COPPICE_ASSIGN_OR_RETURN(const auto scalars, ReadArray(given.scalars, given.scalar_count));
   for (const coppice_scalar_spec& scalar : scalars) {
     COPPICE_ASSIGN_OR_RETURN(std::string name, NameIn(scalar.name, "coppice_scalar_spec"));
     spec.scalars.push_back(
         {.name = std::move(name), .device_resident = scalar.device_resident != 0});
   }
-  COPPICE_ASSIGN_OR_RETURN(const auto symbols,
-                           ReadArray(given.symbols, given.symbol_count, "coppice_symbol_spec"));
+  COPPICE_ASSIGN_OR_RETURN(const auto symbols, ReadArray(given.symbols, given.symbol_count));
   for (const coppice_symbol_spec& symbol : symbols) {
     COPPICE_ASSIGN_OR_RETURN(SymbolSpec read, SymbolOf(symbol, spec));
     spec.symbols.push_back(std::move(read));
@@ -304,15 +296,13 @@ Callable CallableOf(coppice_callable callable,
 
 absl::StatusOr<PackageProgram> PackageProgramOf(coppice_session& session,
                                                 const coppice_package_program_options* given) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_package_program_options options,
-                           ReadOptions(given, "coppice_package_program_options"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_package_program_options options, ReadOptions(given));
   PackageProgram made{.options = {}, .needs = Held<ProgramNeeds>::Adopt(new ProgramNeeds)};
   made.options.name = TextOf(options.name);
   made.options.variant = TextOf(options.variant);
   COPPICE_ASSIGN_OR_RETURN(made.options.exact,
                            EnumOf<ExactReplay>(options.exact, "package program: exact"));
-  COPPICE_ASSIGN_OR_RETURN(const auto policies,
-                           ReadArray(options.policies, options.policy_count, "coppice_policy"));
+  COPPICE_ASSIGN_OR_RETURN(const auto policies, ReadArray(options.policies, options.policy_count));
   for (const coppice_policy& policy : policies) {
     COPPICE_ASSIGN_OR_RETURN(const std::string symbol, NameIn(policy.symbol, "policy: symbol"));
     COPPICE_ASSIGN_OR_RETURN(PaddingPolicy read, PolicyOf(policy));
@@ -320,22 +310,19 @@ absl::StatusOr<PackageProgram> PackageProgramOf(coppice_session& session,
     if (policy.observe_half_life != 0)
       made.options.observe_half_lives[symbol] = policy.observe_half_life;
   }
-  COPPICE_ASSIGN_OR_RETURN(const auto joint,
-                           ReadArray(options.joint, options.joint_count, "coppice_joint_policy"));
+  COPPICE_ASSIGN_OR_RETURN(const auto joint, ReadArray(options.joint, options.joint_count));
   for (const coppice_joint_policy& policy : joint) {
     COPPICE_ASSIGN_OR_RETURN(auto names, SymbolsOf(policy));
     COPPICE_ASSIGN_OR_RETURN(JointPolicy read, PolicyOf(policy));
     made.options.joint.insert_or_assign(std::move(names), std::move(read));
   }
-  COPPICE_ASSIGN_OR_RETURN(const auto claims,
-                           ReadArray(options.claims, options.claim_count, "coppice_claim"));
+  COPPICE_ASSIGN_OR_RETURN(const auto claims, ReadArray(options.claims, options.claim_count));
   for (const coppice_claim& claim : claims) {
     COPPICE_ASSIGN_OR_RETURN(const std::string symbol, NameIn(claim.symbol, "claim: symbol"));
     COPPICE_ASSIGN_OR_RETURN(made.options.claims[symbol], ClaimOf(claim));
   }
-  COPPICE_ASSIGN_OR_RETURN(
-      const auto constants,
-      ReadArray(options.constants, options.constant_count, "coppice_named_tensor"));
+  COPPICE_ASSIGN_OR_RETURN(const auto constants,
+                           ReadArray(options.constants, options.constant_count));
   for (size_t i = 0; i < constants.size(); ++i) {
     COPPICE_ASSIGN_OR_RETURN(const std::string name, NameIn(constants[i].name, "constant"));
     COPPICE_ASSIGN_OR_RETURN(

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,16 +23,25 @@ namespace coppice::capi {
 inline constexpr int64_t kElementsMax = 1 << 16;    // Of an array that a caller gives.
 inline constexpr uint32_t kStructBytesMax = 65536;  // More is no size of a struct.
 
-inline absl::Status CheckStructSize(uint32_t size, const char* name) {
-  if (size >= sizeof(uint32_t) && size <= kStructBytesMax) return absl::OkStatus();
+// What C calls a struct, which the names of types end in.
+template <typename Struct>
+const char* NameOfStruct() {
+  return std::strstr(typeid(Struct).name(), "coppice_");
+}
+
+template <typename Struct>
+absl::Status CheckStruct(const Struct* given, size_t bytes_min = sizeof(uint32_t)) {
+  const char* const name = NameOfStruct<Struct>();
+  if (given == nullptr) return InvalidArgument("{}: null; give a struct", name);
+  const uint32_t size = given->struct_size;
+  if (size >= bytes_min && size <= kStructBytesMax) return absl::OkStatus();
   return InvalidArgument("{}: struct_size is {}; set it to sizeof({})", name, size, name);
 }
 
 // A copy of what the caller has of `given`, the rest zeros.
 template <typename Struct>
-absl::StatusOr<Struct> ReadStruct(const Struct* given, const char* name) {
-  if (given == nullptr) return InvalidArgument("{}: null; give a struct", name);
-  COPPICE_RETURN_IF_ERROR(CheckStructSize(given->struct_size, name));
+absl::StatusOr<Struct> ReadStruct(const Struct* given) {
+  COPPICE_RETURN_IF_ERROR(CheckStruct(given));
   Struct read{};
   std::memcpy(static_cast<void*>(&read), given,
               std::min<size_t>(given->struct_size, sizeof(Struct)));
@@ -40,9 +50,9 @@ absl::StatusOr<Struct> ReadStruct(const Struct* given, const char* name) {
 
 // The same, where null is all zeros.
 template <typename Struct>
-absl::StatusOr<Struct> ReadOptions(const Struct* given, const char* name) {
+absl::StatusOr<Struct> ReadOptions(const Struct* given) {
   if (given == nullptr) return Struct{};
-  return ReadStruct(given, name);
+  return ReadStruct(given);
 }
 
 // Whether `count` elements may lie at `first`.
@@ -56,16 +66,15 @@ inline absl::Status CheckArray(const void* first, int64_t count, const char* nam
 
 // Copies of an array of structs, which lie as far apart as the first says.
 template <typename Struct>
-absl::StatusOr<std::vector<Struct>> ReadArray(const Struct* first,
-                                              int64_t count,
-                                              const char* name) {
+absl::StatusOr<std::vector<Struct>> ReadArray(const Struct* first, int64_t count) {
+  const char* const name = NameOfStruct<Struct>();
   COPPICE_RETURN_IF_ERROR(CheckArray(first, count, name));
   std::vector<Struct> read;
   if (count == 0) return read;
   const uint32_t stride = first->struct_size;
   const auto* at = reinterpret_cast<const std::byte*>(first);
   for (int64_t i = 0; i < count; ++i, at += stride) {
-    COPPICE_ASSIGN_OR_RETURN(Struct element, ReadStruct(reinterpret_cast<const Struct*>(at), name));
+    COPPICE_ASSIGN_OR_RETURN(Struct element, ReadStruct(reinterpret_cast<const Struct*>(at)));
     if (element.struct_size != stride)
       return InvalidArgument("{}: element {} has a struct_size of {}, the first one of {}", name, i,
                              element.struct_size, stride);
@@ -74,15 +83,8 @@ absl::StatusOr<std::vector<Struct>> ReadArray(const Struct* first,
   return read;
 }
 
-// Whether a caller's struct can be filled in.
-template <typename Struct>
-absl::Status CheckOut(const Struct* out, const char* name) {
-  if (out == nullptr) return InvalidArgument("{}: null; give a struct to fill in", name);
-  return CheckStructSize(out->struct_size, name);
-}
-
 // Fills in what the caller's struct has of `value`, and zeros what this library does not know.
-// Requires: CheckOut.
+// Requires: CheckStruct.
 template <typename Struct>
 void WriteStruct(Struct value, Struct* out) {
   const uint32_t size = out->struct_size;
@@ -119,12 +121,10 @@ absl::StatusOr<Enum> EnumOf(int32_t number, const char* what) {
   return EnumOf<Enum>(number, kCountOf<Enum>, what);
 }
 
-// Where a result goes; null beforehand, so that it is so after an error.
-template <typename Value>
-absl::Status ClearOut(Value* out, const char* name) {
-  if (out == nullptr) return InvalidArgument("{}: out is null", name);
-  *out = Value{};
-  return absl::OkStatus();
+// The name of a C number, for functions that cannot fail.
+template <typename Enum>
+const char* NameOfNumber(int32_t number) {
+  return number < 0 || number >= kCountOf<Enum> ? "unknown" : NameOf(static_cast<Enum>(number));
 }
 
 }  // namespace coppice::capi

@@ -145,23 +145,13 @@ DLTensor DLTensorOf(Tensor& tensor, DLDevice device) {
           .byte_offset = 0};
 }
 
-absl::Status CheckView(const coppice_view* out) {
-  COPPICE_RETURN_IF_ERROR(CheckOut(out, "coppice_view"));
-  if (out->struct_size >= sizeof(coppice_view)) return absl::OkStatus();
-  return InvalidArgument("coppice_view: struct_size is {}; set it to sizeof(coppice_view)",
-                         out->struct_size);
-}
-
-void WriteView(const Tensor& tensor, DLDevice device, coppice_view* out) {
+void WriteView(const ShownTensor& shown, coppice_view* out) {
+  Tensor tensor = shown.tensor;
+  out->tensor = DLTensorOf(tensor, shown.device);
   std::copy(tensor.sizes.begin(), tensor.sizes.end(), out->shape);
   std::copy(tensor.strides.begin(), tensor.strides.end(), out->strides);
-  out->tensor = {.data = reinterpret_cast<void*>(tensor.data),  // NOLINT(performance-no-int-to-ptr)
-                 .device = device,
-                 .ndim = tensor.rank,
-                 .dtype = DLTypeOf(tensor.dtype),
-                 .shape = out->shape,
-                 .strides = out->strides,
-                 .byte_offset = 0};
+  out->tensor.shape = out->shape;
+  out->tensor.strides = out->strides;
 }
 
 }  // namespace coppice::capi

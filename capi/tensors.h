@@ -42,8 +42,12 @@ absl::StatusOr<Tensors> TensorsOf(const DLTensor* const* given,
 // A DLTensor whose shape and strides are `tensor`'s own arrays.
 DLTensor DLTensorOf(Tensor& tensor, DLDevice device);
 
-// Fills in `out`. Errors: kInvalidArgument null, or smaller than this header's.
-absl::Status CheckView(const coppice_view* out);
-void WriteView(const Tensor& tensor, DLDevice device, coppice_view* out);
+// A tensor that a caller is shown.
+struct ShownTensor {
+  Tensor tensor;
+  DLDevice device;
+};
+// Requires: `out` is as long as in this header, since the tensor points into it.
+void WriteView(const ShownTensor& shown, coppice_view* out);
 
 }  // namespace coppice::capi

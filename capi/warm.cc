@@ -7,11 +7,8 @@
 
 #include "coppice/base/status.h"
 
-#include "capi/failure.h"
-#include "capi/handles.h"
+#include "capi/answer.h"
 #include "capi/here.h"
-#include "capi/on_device.h"
-#include "capi/structs.h"
 
 namespace coppice::capi {
 namespace {
@@ -42,13 +39,7 @@ absl::StatusOr<WarmOptions> OptionsOf(const coppice_session& session,
   COPPICE_RETURN_IF_ERROR(CheckLane(session, given.lane));
   WarmOptions options;
   options.lane = given.lane;
-  if (given.progress != nullptr) {
-    options.progress = [&session, progress = given.progress, user = given.user](int64_t done,
-                                                                                int64_t total) {
-      const HereScope here({.session = &session});
-      progress(user, done, total);
-    };
-  }
+  options.progress = ProgressOf(session, given.progress, given.user);
   return options;
 }
 
@@ -56,8 +47,7 @@ absl::Status WarmBuckets(coppice_session& session,
                          const Program& program,
                          const Buckets& buckets,
                          const coppice_warm_options* pointer) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_warm_options given,
-                           ReadOptions(pointer, "coppice_warm_options"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_warm_options given, ReadOptions(pointer));
   COPPICE_ASSIGN_OR_RETURN(WarmOptions options, OptionsOf(session, given));
   COPPICE_ASSIGN_OR_RETURN(options.scratch, BindingOf(session, given.scratch));
   COPPICE_ASSIGN_OR_RETURN(const Binding* const binding, BindingOf(session, given.binding));
@@ -69,7 +59,7 @@ absl::Status WarmBuckets(coppice_session& session,
 absl::StatusOr<std::vector<WarmStep::Feed>> FeedsOf(const coppice_feed* given,
                                                     int64_t count,
                                                     const char* what) {
-  COPPICE_ASSIGN_OR_RETURN(const auto read, ReadArray(given, count, "coppice_feed"));
+  COPPICE_ASSIGN_OR_RETURN(const auto read, ReadArray(given, count));
   std::vector<WarmStep::Feed> feeds;
   for (const coppice_feed& feed : read) {
     if (feed.input < 0 || feed.step < 0 || feed.output < 0)
@@ -104,10 +94,9 @@ absl::Status WarmSteps(coppice_session& session,
                        const coppice_warm_step* given,
                        int64_t count,
                        const coppice_warm_options* pointer) {
-  COPPICE_ASSIGN_OR_RETURN(const coppice_warm_options read,
-                           ReadOptions(pointer, "coppice_warm_options"));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_warm_options read, ReadOptions(pointer));
   COPPICE_ASSIGN_OR_RETURN(const WarmOptions options, OptionsOf(session, read));
-  COPPICE_ASSIGN_OR_RETURN(const auto array, ReadArray(given, count, "coppice_warm_step"));
+  COPPICE_ASSIGN_OR_RETURN(const auto array, ReadArray(given, count));
   std::vector<WarmStep> steps;
   for (const coppice_warm_step& step : array) {
     COPPICE_ASSIGN_OR_RETURN(WarmStep next, StepOf(session, step));
@@ -116,32 +105,24 @@ absl::Status WarmSteps(coppice_session& session,
   return session.session->warming().Warm(steps, options);
 }
 
-// Whether an array of structs can be filled in: all say the size of the first.
-absl::Status CheckPlanned(coppice_planned_bucket* out, int64_t count) {
-  COPPICE_RETURN_IF_ERROR(CheckArray(out, count, "coppice_planned_bucket"));
-  const auto read = ReadArray<coppice_planned_bucket>(out, count, "coppice_planned_bucket");
-  return read.status();
-}
-
 void WritePlanned(const std::vector<PlannedBucket>& planned, coppice_planned_bucket* out) {
   if (planned.empty()) return;
   const uint32_t stride = out->struct_size;
   auto* at = reinterpret_cast<std::byte*>(out);
   for (const PlannedBucket& bucket : planned) {
-    coppice_planned_bucket told{};
-    told.plan_height = bucket.plan_height;
-    told.live_bytes = bucket.live_bytes;
-    told.plan_method = bucket.plan_method;
-    WriteStruct(told, reinterpret_cast<coppice_planned_bucket*>(at));
+    WriteStruct({.struct_size = 0,
+                 .reserved = 0,
+                 .plan_height = bucket.plan_height,
+                 .live_bytes = bucket.live_bytes,
+                 .plan_method = bucket.plan_method},
+                reinterpret_cast<coppice_planned_bucket*>(at));
     at += stride;
   }
 }
 
 }  // namespace
-}  // namespace coppice::capi
 
-using coppice::capi::AnswerOn;
-using coppice::capi::CheckHandle;
+extern "C" {
 
 coppice_status coppice_warm(coppice_session* session,
                             coppice_program* program,
@@ -150,12 +131,9 @@ coppice_status coppice_warm(coppice_session* session,
                             int64_t symbol_count,
                             const coppice_warm_options* options) {
   return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
-                             coppice::capi::ProgramOf(*session, program));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::capi::Buckets rows,
-                             coppice::capi::BucketsOf(buckets, bucket_count, symbol_count));
-    return coppice::capi::WarmBuckets(*session, *of, rows, options);
+    COPPICE_ASSIGN_OR_RETURN(const Program* const of, ProgramOf(*session, program));
+    COPPICE_ASSIGN_OR_RETURN(const Buckets rows, BucketsOf(buckets, bucket_count, symbol_count));
+    return WarmBuckets(*session, *of, rows, options);
   });
 }
 
@@ -163,10 +141,7 @@ coppice_status coppice_warm_steps(coppice_session* session,
                                   const coppice_warm_step* steps,
                                   int64_t step_count,
                                   const coppice_warm_options* options) {
-  return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    return coppice::capi::WarmSteps(*session, steps, step_count, options);
-  });
+  return AnswerOn(session, [&] { return WarmSteps(*session, steps, step_count, options); });
 }
 
 coppice_status coppice_plan(coppice_session* session,
@@ -178,18 +153,17 @@ coppice_status coppice_plan(coppice_session* session,
                             int64_t scalar_count,
                             coppice_planned_bucket* out) {
   return AnswerOn(session, [&]() -> absl::Status {
-    COPPICE_RETURN_IF_ERROR(CheckSession(session));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::Program* const of,
-                             coppice::capi::ProgramOf(*session, program));
-    COPPICE_ASSIGN_OR_RETURN(const coppice::capi::Buckets rows,
-                             coppice::capi::BucketsOf(buckets, bucket_count, symbol_count));
-    COPPICE_ASSIGN_OR_RETURN(const auto values,
-                             coppice::capi::NumbersOf(scalars, scalar_count, "scalars"));
-    COPPICE_RETURN_IF_ERROR(coppice::capi::CheckPlanned(out, bucket_count));
+    COPPICE_ASSIGN_OR_RETURN(const Program* const of, ProgramOf(*session, program));
+    COPPICE_ASSIGN_OR_RETURN(const Buckets rows, BucketsOf(buckets, bucket_count, symbol_count));
+    COPPICE_ASSIGN_OR_RETURN(const auto values, NumbersOf(scalars, scalar_count, "scalars"));
+    COPPICE_RETURN_IF_ERROR(ReadArray(out, bucket_count).status());
     const std::shared_lock looking(session->looking);
-    COPPICE_ASSIGN_OR_RETURN(const std::vector<coppice::PlannedBucket> planned,
+    COPPICE_ASSIGN_OR_RETURN(const std::vector<PlannedBucket> planned,
                              session->session->warming().Plan(*of, rows, values));
-    coppice::capi::WritePlanned(planned, out);
+    WritePlanned(planned, out);
     return absl::OkStatus();
   });
 }
+
+}  // extern "C"
+}  // namespace coppice::capi
