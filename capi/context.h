@@ -38,3 +38,10 @@ struct coppice_context {
     return {.tensor = tensor, .device = session.device->dl()};
   }
 };
+
+namespace coppice::capi {
+
+// Counts the blocks of a run whose callable has returned.
+void CountLeftBlocks(const coppice_context& run);
+
+}  // namespace coppice::capi

@@ -1,7 +1,5 @@
 // Blocks of runs, and of the device that was named.
 
-#include "capi/external_allocator.h"
-
 #include <cstddef>
 #include <cstdint>
 #include <map>

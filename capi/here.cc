@@ -24,18 +24,6 @@ HereScope::~HereScope() {
   innermost = outer_;
 }
 
-std::function<void(int64_t done, int64_t total)> ProgressOf(const coppice_session& session,
-                                                            void (*progress)(void* user,
-                                                                             int64_t done,
-                                                                             int64_t total),
-                                                            void* user) {
-  if (progress == nullptr) return nullptr;
-  return [&session, progress, user](int64_t done, int64_t total) {
-    const HereScope here({.session = &session});
-    progress(user, done, total);
-  };
-}
-
 absl::Status CheckNotCalledBy(const coppice_session* session) {
   for (const HereScope* scope = innermost; scope != nullptr; scope = scope->outer()) {
     if (scope->here().session == session)

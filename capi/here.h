@@ -4,7 +4,6 @@
 
 #pragma once
 
-#include <cstdint>
 #include <functional>
 
 #include "absl/status/status.h"
@@ -40,12 +39,17 @@ class HereScope {
   const HereScope* const outer_;
 };
 
-// A caller's function as C++ has it; empty if it is null. Every `user` outlives the call.
-std::function<void(int64_t done, int64_t total)> ProgressOf(const coppice_session& session,
-                                                            void (*progress)(void* user,
-                                                                             int64_t done,
-                                                                             int64_t total),
-                                                            void* user);
+// A callback of a session's as C++ calls it; empty if it is null. `user` outlives it.
+template <typename Returned, typename... Arguments>
+std::function<Returned(Arguments...)> CallbackOf(Returned (*callback)(void* user, Arguments...),
+                                                 void* user,
+                                                 const coppice_session& session) {
+  if (callback == nullptr) return nullptr;
+  return [callback, user, &session](Arguments... arguments) {
+    const HereScope here({.session = &session});
+    return callback(user, arguments...);
+  };
+}
 
 // kFailedPrecondition if the thread runs a callback of this session, which may be gone.
 absl::Status CheckNotCalledBy(const coppice_session* session);

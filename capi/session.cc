@@ -1,6 +1,7 @@
 // Sessions: made, told what to do, asked what they hold.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,16 +13,51 @@
 #include "capi/answer.h"
 #include "capi/described/session_fields.h"
 #include "capi/here.h"
-#include "capi/session_options.h"
 
 namespace coppice::capi {
 namespace {
+
+absl::Status Vote(const std::function<coppice_status(coppice_vote*)>& vote,
+                  coppice_session& session,
+                  RankVote& rank) {
+  coppice_vote told = {.struct_size = sizeof(coppice_vote),
+                       .kind = static_cast<int32_t>(rank.kind),
+                       .program = session.HandleOf(rank.program),
+                       .bucket = rank.bucket.data(),
+                       .bucket_count = static_cast<int32_t>(rank.bucket.size()),
+                       .unanimous = rank.unanimous ? 1 : 0};
+  ForgetCallbackMessage();
+  COPPICE_RETURN_IF_ERROR(StatusOfCallback(vote(&told), "vote"));
+  COPPICE_ASSIGN_OR_RETURN(rank.kind,
+                           EnumOf<RunKind>(told.kind, COPPICE_RUN_INCLUDE, "vote: kind"));
+  rank.unanimous = told.unanimous != 0;
+  return absl::OkStatus();
+}
+
+void SetCallbacks(const coppice_session_options& given,
+                  coppice_session& session,
+                  SessionOptions& options) {
+  if (auto log = CallbackOf(given.log, given.user, session))
+    options.log = [log](const std::string& line) { log(line.c_str()); };
+  if (auto vote = CallbackOf(given.vote, given.user, session))
+    options.ranks.vote = [vote, &session](RankVote& rank) { return Vote(vote, session, rank); };
+  if (auto barrier = CallbackOf(given.barrier, given.user, session)) {
+    options.ranks.barrier = [barrier] {
+      ForgetCallbackMessage();
+      return StatusOfCallback(barrier(), "barrier");
+    };
+  }
+  options.now_ns = CallbackOf(given.now_ns, given.user, session);
+}
 
 absl::StatusOr<Held<coppice_session>> CreateOn(coppice_device& device,
                                                const coppice_session_options* given) {
   auto handle = Held<coppice_session>::Adopt(new coppice_session);
   handle->device = Held<coppice_device>::Share(&device);
-  COPPICE_ASSIGN_OR_RETURN(const SessionOptions options, SessionOptionsOf(given, *handle));
+  COPPICE_ASSIGN_OR_RETURN(const coppice_session_options read, ReadOptions(given));
+  SessionOptions options;
+  COPPICE_RETURN_IF_ERROR(ReadFields(read, options));
+  SetCallbacks(read, *handle, options);
   handle->lanes = options.lanes;
   COPPICE_ASSIGN_OR_RETURN(handle->session, Session::Create(*device.context, options));
   ++device.sessions;
@@ -57,7 +93,7 @@ absl::StatusOr<LoadProfileOptions> ProfileOptionsOf(const coppice_session& sessi
   load.lane = options.lane;
   load.graphs_max = options.graphs_max;
   load.bytes_max = options.bytes_max;
-  load.progress = ProgressOf(session, options.progress, options.user);
+  load.progress = CallbackOf(options.progress, options.user, session);
   COPPICE_RETURN_IF_ERROR(CheckArray(options.bindings, options.binding_count, "bindings"));
   for (int64_t i = 0; i < options.binding_count; ++i) {
     ProfileBinding binding;

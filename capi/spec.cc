@@ -15,7 +15,6 @@
 
 #include "capi/context.h"
 #include "capi/described/session_fields.h"
-#include "capi/external_allocator.h"
 #include "capi/failure.h"
 #include "capi/host_operation.h"
 #include "capi/policies.h"

@@ -39,7 +39,7 @@ absl::StatusOr<WarmOptions> OptionsOf(const coppice_session& session,
   COPPICE_RETURN_IF_ERROR(CheckLane(session, given.lane));
   WarmOptions options;
   options.lane = given.lane;
-  options.progress = ProgressOf(session, given.progress, given.user);
+  options.progress = CallbackOf(given.progress, given.user, session);
   return options;
 }
 

@@ -76,7 +76,7 @@ def surfaces_of(struct):
     """The surfaces of C and Python, of what a caller gives or is told."""
     c_name = families.STRUCTS[struct][1]
     c = body(read(C), f"typedef struct {c_name} ")
-    reader = read("capi/described/session_fields.cc") + read("capi/session_options.cc")
+    reader = read("capi/described/session_fields.cc") + read("capi/session.cc")
     if struct in families.OPTIONS:
         python = read("python/core/described/session_fields.cc") + read("python/core/session.cc")
         return {"coppice.h": (c, r"[ *]NAME(\)\([^;]*)?;"), "capi": (reader, r"\bgiven\.NAME\b"),
