@@ -73,11 +73,9 @@ void RefuseLazy(const Exchange& exchange,
                 size_t index) {
   const bool complex = tensor.dtype.code == kDLComplex;
   if (!Says(exchange.is_neg, object) && !(complex && Says(exchange.is_conj, object))) return;
-  const std::string message =
-      std::string(what) + " " + std::to_string(index) +
-      ": the tensor is negated or conjugated lazily, so its memory does not hold its values; give "
-      "x.resolve_neg().resolve_conj()";
-  Raise("InvalidArgument", message.c_str());
+  Raise("InvalidArgument", what, " ", index,
+        ": the tensor is negated or conjugated lazily, so its memory does not hold its values; "
+        "give x.resolve_neg().resolve_conj()");
 }
 
 DLDataType DTypeOfTypestr(const std::string& typestr, const char* what, size_t index) {
@@ -90,17 +88,14 @@ DLDataType DTypeOfTypestr(const std::string& typestr, const char* what, size_t i
         return {.code = code, .bits = static_cast<uint8_t>(8 * bytes), .lanes = 1};
     }
   }
-  const std::string message = std::string(what) + " " + std::to_string(index) +
-                              ": __cuda_array_interface__ has the typestr '" + typestr + "'";
-  Raise("InvalidArgument", message.c_str());
+  Raise("InvalidArgument", what, " ", index, ": __cuda_array_interface__ has the typestr '",
+        typestr, "'");
 }
 
 [[noreturn]] void RaiseNoTensor(nb::handle object, const char* what, size_t index) {
-  const std::string message = std::string(what) + " " + std::to_string(index) + ": a " +
-                              nb::cast<std::string>(nb::str(object.type().attr("__qualname__"))) +
-                              " is no tensor; give one with __dlpack__ or "
-                              "__cuda_array_interface__";
-  Raise("InvalidArgument", message.c_str());
+  Raise("InvalidArgument", what, " ", index, ": a ",
+        nb::str(object.type().attr("__qualname__")).c_str(),
+        " is no tensor; give one with __dlpack__ or __cuda_array_interface__");
 }
 
 }  // namespace
@@ -193,9 +188,7 @@ void Array::MoveTo(void* data, DLDevice device) {
 }
 
 void CheckShape(const DLTensor& tensor, const char* what) {
-  const auto refuse = [&](const std::string& why) {
-    Raise("InvalidArgument", (std::string(what) + ": " + why).c_str());
-  };
+  const auto refuse = [&](const std::string& why) { Raise("InvalidArgument", what, ": ", why); };
   if (tensor.ndim > kRankMax) refuse("more than 8 axes; reshape it");
   int64_t last = BytesOf(tensor.dtype);
   int64_t dense = last;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -50,22 +51,23 @@ nb::list ShownTo(const nb::object& device, const DLTensor* tensors, int32_t coun
   return shown;
 }
 
-const char* PhaseName(int32_t phase) {
-  switch (phase) {
-    case COPPICE_PHASE_WARM_UP:
-      return "warm_up";
-    case COPPICE_PHASE_RECORD:
-      return "record";
-    default:
-      return "eager";
-  }
+const std::vector<const char*> kPhases = {"warm_up", "record", "eager"};
+
+// A method that is one call of C on the run.
+template <auto Function, typename... Arguments>
+auto AskRun(const Context& context, const Arguments&... arguments) {
+  return Ask<Function>(context.handle(), arguments...);
+}
+
+// A property out of what the run says of itself.
+template <auto Field>
+auto RunInfo(const Context& context) {
+  return Ask<&coppice_context_describe>(context.handle()).*Field;
 }
 
 uint64_t Allocate(const Context& context, int64_t bytes, const std::optional<std::string>& label) {
-  uint64_t address = 0;
-  Check(label ? coppice_context_allocate_labelled(context.handle(), bytes, label->c_str(), &address)
-              : coppice_context_allocate(context.handle(), bytes, &address));
-  return address;
+  return label ? Ask<&coppice_context_allocate_labelled>(context.handle(), bytes, label->c_str())
+               : Ask<&coppice_context_allocate>(context.handle(), bytes);
 }
 
 }  // namespace
@@ -121,18 +123,9 @@ coppice_context* Context::handle() const {
   return handle_;
 }
 
-coppice_context_info Context::Info() const {
-  coppice_context_info info{};
-  info.struct_size = sizeof info;
-  Check(coppice_context_describe(handle(), &info));
-  return info;
-}
-
-template <auto Ask>
+template <auto Function>
 std::unique_ptr<Tensor> Context::Shown(int index) const {
-  coppice_view view{};
-  view.struct_size = sizeof view;
-  Check(Ask(handle(), index, &view));
+  const coppice_view view = Ask<Function>(handle(), index);
   return std::make_unique<Tensor>(device_, Layout::Of(view.tensor),
                                   reinterpret_cast<uint64_t>(view.tensor.data), nb::object());
 }
@@ -141,7 +134,7 @@ void Context::Break(const nb::object& step) const {
   CheckCallable(step, "add_break");
   coppice_context* const run = handle();
   void* const user = UserOf(MakeCallback(device_, hold_, step));
-  Check(Unlocked([&] { return coppice_context_break(run, &RunEagerStep, user, &ReleaseUser); }));
+  AskUnlocked<&coppice_context_break>(run, &RunEagerStep, user, &ReleaseUser);
 }
 
 void BindContexts(nb::module_& module) {
@@ -151,38 +144,27 @@ void BindContexts(nb::module_& module) {
       "The argument of a callable of Session.register_callable, valid during its run. The\n"
       "callable launches only on `stream`, and allocates with this object.")
       .def_prop_ro(
-          "phase", [](const Context& self) { return PhaseName(self.Info().phase); },
+          "phase",
+          [](const Context& self) { return kPhases[RunInfo<&coppice_context_info::phase>(self)]; },
           "\"warm_up\", \"record\" (the stream captures) or \"eager\".")
       .def_prop_ro(
           "stream",
-          [](const Context& self) { return reinterpret_cast<uintptr_t>(self.Info().stream); },
+          [](const Context& self) {
+            return reinterpret_cast<uintptr_t>(RunInfo<&coppice_context_info::stream>(self));
+          },
           "The stream.")
+      .def_prop_ro("parameters", &RunInfo<&coppice_context_info::parameters>,
+                   "Address of the parameter block, which has the real extents.")
       .def_prop_ro(
-          "parameters", [](const Context& self) { return self.Info().parameters; },
-          "Address of the parameter block, which has the real extents.")
-      .def_prop_ro(
-          "workspace", [](const Context& self) { return self.Info().workspace; },
+          "workspace", &RunInfo<&coppice_context_info::workspace>,
           "Address of the workspace for libraries, of the lane or of an inclusion; 0: none.")
-      .def_prop_ro(
-          "workspace_bytes", [](const Context& self) { return self.Info().workspace_bytes; },
-          "Bytes of it.")
+      .def_prop_ro("workspace_bytes", &RunInfo<&coppice_context_info::workspace_bytes>,
+                   "Bytes of it.")
       .def_prop_ro("device", &Context::device)
-      .def(
-          "extent",
-          [](const Context& self, int symbol) {
-            int64_t extent = 0;
-            Check(coppice_context_extent(self.handle(), symbol, &extent));
-            return extent;
-          },
-          nb::arg("symbol"), "The padded extent of a symbol by its number, in elements.")
-      .def(
-          "scalar",
-          [](const Context& self, int scalar) {
-            int64_t value = 0;
-            Check(coppice_context_scalar(self.handle(), scalar, &value));
-            return value;
-          },
-          nb::arg("scalar"), "The value of a scalar by its number.")
+      .def("extent", &AskRun<&coppice_context_extent, int>, nb::arg("symbol"),
+           "The padded extent of a symbol by its number, in elements.")
+      .def("scalar", &AskRun<&coppice_context_scalar, int>, nb::arg("scalar"),
+           "The value of a scalar by its number.")
       .def("input", &Context::Shown<&coppice_context_input>, nb::arg("index"),
            "An input, at padded extents.")
       .def("offsets", &Context::Shown<&coppice_context_offsets>, nb::arg("ragged"),
@@ -194,20 +176,12 @@ void BindContexts(nb::module_& module) {
            "Ends the graph recorded so far, and begins another after step(stream). A call\n"
            "without a graph runs this host code at once, and every replay runs it between the\n"
            "two graphs.")
-      .def(
-          "alias_output",
-          [](const Context& self, int index, uint64_t address) {
-            Check(coppice_context_alias_output(self.handle(), index, address));
-          },
-          nb::arg("index"), nb::arg("address"), "Says that an output lies in an input.")
+      .def("alias_output", &AskRun<&coppice_context_alias_output, int, uint64_t>, nb::arg("index"),
+           nb::arg("address"), "Says that an output lies in an input.")
       .def("allocate", &Allocate, nb::arg("bytes"), nb::arg("label") = nb::none(),
            "Memory of this run; profilers call it `label`.")
-      .def(
-          "free",
-          [](const Context& self, uint64_t address) {
-            Check(coppice_context_free(self.handle(), address));
-          },
-          nb::arg("address"), "Gives back memory of `allocate`, or an input that was donated.");
+      .def("free", &AskRun<&coppice_context_free, uint64_t>, nb::arg("address"),
+           "Gives back memory of `allocate`, or an input that was donated.");
 }
 
 }  // namespace coppice::python

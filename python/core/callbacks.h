@@ -39,9 +39,8 @@ class Context {
 
   void End() { handle_ = nullptr; }
   coppice_context* handle() const;  // Raises FailedPrecondition once the run is over.
-  coppice_context_info Info() const;
-  // A tensor that `Ask` of C tells of.
-  template <auto Ask>
+  // A tensor that a function of C tells of.
+  template <auto Function>
   std::unique_ptr<Tensor> Shown(int index) const;
   void Break(const nb::object& step) const;
   const nb::object& device() const { return device_; }

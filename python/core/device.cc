@@ -14,18 +14,12 @@
 #include "python/core/dtypes.h"
 #include "python/core/given.h"
 #include "python/core/session_call.h"
+#include "python/core/spec.h"
 #include "python/core/status.h"
 #include "python/core/tensor.h"
 
 namespace coppice::python {
 namespace {
-
-int32_t KindNamed(const std::string& name) {
-  if (name == "auto") return COPPICE_DEVICE_AUTO;
-  if (name == "cuda") return COPPICE_DEVICE_CUDA;
-  if (name == "emulator") return COPPICE_DEVICE_EMULATOR;
-  Raise("InvalidArgument", ("device: '" + name + "' is none of auto, cuda, emulator").c_str());
-}
 
 int64_t PowerAbove(int64_t bytes) {
   int64_t power = 512;
@@ -45,8 +39,16 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-void* Stream(uintptr_t stream) {
-  return reinterpret_cast<void*>(stream);
+// A method that is one quick call of C on the device.
+template <auto Function>
+auto AskDevice(const Device& device) {
+  return Ask<Function>(device.handle());
+}
+
+// A property out of what the device says of itself.
+template <auto Field>
+auto DeviceInfo(const Device& device) {
+  return device.info().*Field;
 }
 
 std::unique_ptr<Package> LoadPackage(const nb::object& self,
@@ -66,21 +68,17 @@ std::unique_ptr<Package> LoadPackage(const nb::object& self,
       .allow_ptx = allow_ptx ? 1 : 0,
       .trusted_keys = reinterpret_cast<const uint8_t*>(keys.data()),
       .trusted_key_count = static_cast<int64_t>(trusted_keys.size())};
-  coppice_package* made = nullptr;
   if (nb::isinstance<nb::bytes>(path)) {
     const nb::bytes zip = nb::borrow<nb::bytes>(path);
-    Check(Unlocked([&] {
-      return coppice_package_load_memory(device.handle(), zip.c_str(),
-                                         static_cast<int64_t>(zip.size()), "package", &options,
-                                         &made);
-    }));
-  } else {
-    const nb::object text = nb::module_::import_("os").attr("fspath")(path);
-    const auto name = Given<std::string>(text, "package");
-    Check(Unlocked(
-        [&] { return coppice_package_load(device.handle(), name.c_str(), &options, &made); }));
+    return std::make_unique<Package>(
+        AskUnlocked<&coppice_package_load_memory>(
+            device.handle(), zip.c_str(), static_cast<int64_t>(zip.size()), "package", &options),
+        self);
   }
-  return std::make_unique<Package>(made, self);
+  const nb::object text = nb::module_::import_("os").attr("fspath")(path);
+  const auto name = Given<std::string>(text, "package");
+  return std::make_unique<Package>(
+      AskUnlocked<&coppice_package_load>(device.handle(), name.c_str(), &options), self);
 }
 
 std::unique_ptr<Tensor> Upload(const nb::object& self, const nb::object& array, uintptr_t stream) {
@@ -107,17 +105,9 @@ std::unique_ptr<Tensor> View(const nb::object& self,
 
 }  // namespace
 
-Device::Device(const coppice_device_options& options) {
-  Check(Unlocked([&] { return coppice_device_open(&options, &handle_); }));
-  info_.struct_size = sizeof info_;
-  Check(coppice_device_describe(handle_, &info_));
-}
-
-Device::~Device() {
-  if (IsLeftToProcess()) return;
-  const GilRelease release;
-  coppice_device_release(handle_);
-}
+Device::Device(const coppice_device_options& options)
+    : handle_(AskUnlocked<&coppice_device_open>(&options)),
+      info_(Ask<&coppice_device_describe>(handle_)) {}
 
 DLDevice Device::dl() const {
   return {.device_type = static_cast<DLDeviceType>(info_.dl_device_type),
@@ -128,41 +118,23 @@ DLDevice Device::exported_device() const {
   return is_emulator() ? DLDevice{.device_type = kDLCPU, .device_id = 0} : dl();
 }
 
-void Device::MakeCurrent() const {
-  Check(coppice_device_make_current(handle_));
-}
-
 void Device::Synchronize() const {
   const CallbackScope callbacks;
-  Check(Unlocked([&] { return coppice_device_synchronize(handle_); }));
+  AskUnlocked<&coppice_device_synchronize>(handle_);
 }
 
 std::vector<std::string> Device::FindingsSince(int64_t since) const {
-  std::string text;
-  Check(Unlocked([&] {
-    return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
-      return coppice_device_findings_since(handle_, since, buffer, bytes, written);
-    });
-  }));
-  return LinesOf(text);
-}
-
-int64_t Device::finding_count() const {
-  int64_t count = 0;
-  Check(coppice_device_finding_count(handle_, &count));
-  return count;
+  return LinesOf(AskText<&coppice_device_findings_since>(handle_, since));
 }
 
 void Device::Reset() {
-  Check(Unlocked([&] { return coppice_device_reset(handle_); }));
+  AskUnlocked<&coppice_device_reset>(handle_);
   own_stream_ = 0;
   staging_.clear();
 }
 
 uint64_t Device::Allocate(int64_t bytes) const {
-  uint64_t address = 0;
-  Check(Unlocked([&] { return coppice_memory_allocate(handle_, bytes, &address); }));
-  return address;
+  return AskUnlocked<&coppice_memory_allocate>(handle_, bytes);
 }
 
 void Device::Free(uint64_t address) const noexcept {
@@ -174,20 +146,16 @@ void Device::Free(uint64_t address) const noexcept {
 
 void Device::CopyToDevice(uint64_t to, const void* from, int64_t bytes, uintptr_t stream) const {
   const CallbackScope callbacks;
-  void* const on = Stream(OrOwn(stream));
-  Check(Unlocked([&] { return coppice_copy_to_device(handle_, to, from, bytes, on); }));
+  AskUnlocked<&coppice_copy_to_device>(handle_, to, from, bytes, StreamAt(stream));
 }
 
 void Device::CopyToHost(void* to, uint64_t from, int64_t bytes, uintptr_t stream) const {
   const CallbackScope callbacks;
-  void* const on = Stream(OrOwn(stream));
-  Check(Unlocked([&] { return coppice_copy_to_host(handle_, to, from, bytes, on); }));
+  AskUnlocked<&coppice_copy_to_host>(handle_, to, from, bytes, StreamAt(stream));
 }
 
 uintptr_t Device::CreateStream() const {
-  void* stream = nullptr;
-  Check(coppice_stream_create(handle_, &stream));
-  return reinterpret_cast<uintptr_t>(stream);
+  return reinterpret_cast<uintptr_t>(Ask<&coppice_stream_create>(handle_));
 }
 
 void Device::DestroyStream(uintptr_t stream) {
@@ -195,7 +163,7 @@ void Device::DestroyStream(uintptr_t stream) {
     Raise("InvalidArgument",
           "destroy_stream: this is the device's own stream, which ends with the "
           "device");
-  Check(Unlocked([&] { return coppice_stream_destroy(handle_, Stream(stream)); }));
+  AskUnlocked<&coppice_stream_destroy>(handle_, reinterpret_cast<void*>(stream));
   const auto first = staging_.lower_bound({stream, 0});
   const auto last = staging_.lower_bound({stream + 1, 0});
   for (auto sized = first; sized != last; ++sized) {
@@ -207,8 +175,7 @@ void Device::DestroyStream(uintptr_t stream) {
 
 void Device::SynchronizeStream(uintptr_t stream) const {
   const CallbackScope callbacks;
-  void* const on = Stream(OrOwn(stream));
-  Check(Unlocked([&] { return coppice_stream_synchronize(handle_, on); }));
+  AskUnlocked<&coppice_stream_synchronize>(handle_, StreamAt(stream));
 }
 
 uintptr_t Device::own_stream() const {
@@ -252,16 +219,9 @@ void Device::GiveStaging(uint64_t address, int64_t bytes, uintptr_t stream) {
   staging_[{stream, PowerAbove(bytes)}].push_back(address);
 }
 
-Package::~Package() {
-  if (IsLeftToProcess()) return;
-  const GilRelease release;
-  coppice_package_release(handle_);
-}
-
 nb::str Package::Manifest() const {
   const char* text = nullptr;
-  int64_t bytes = 0;
-  Check(coppice_package_manifest(handle_, &text, &bytes));
+  const int64_t bytes = Ask<&coppice_package_manifest>(handle_, &text);
   return nb::str(text, static_cast<size_t>(bytes));
 }
 
@@ -279,7 +239,7 @@ void BindFindings(nb::class_<Device>& device) {
            "The findings of the emulator so far, one line each, equal ones once: races, accesses\n"
            "out of bounds. `since`: an earlier finding_count(); only later findings are\n"
            "returned.")
-      .def("finding_count", &Device::finding_count,
+      .def("finding_count", &AskDevice<&coppice_device_finding_count>,
            "The number of findings so far; equal ones all count.")
       .def("_reset", &Device::Reset);  // coppice.reset_device closes the sessions before.
 }
@@ -306,7 +266,7 @@ void BindDevices(nb::module_& module) {
           [](Device* self, const std::string& kind, int ordinal, int compute_capability,
              int64_t memory_bytes, uint64_t seed, bool uninitialized_read, bool harmless_races) {
             new (self) Device({.struct_size = sizeof(coppice_device_options),
-                               .kind = KindNamed(kind),
+                               .kind = NumberOf(kind, {"auto", "cuda", "emulator"}, "device"),
                                .ordinal = ordinal,
                                .compute_capability = compute_capability,
                                .memory_bytes = memory_bytes,
@@ -323,17 +283,16 @@ void BindDevices(nb::module_& module) {
       .def_prop_ro(
           "kind", [](const Device& self) { return self.is_emulator() ? "emulator" : "cuda"; },
           "\"cuda\" or \"emulator\".")
-      .def_prop_ro(
-          "ordinal", [](const Device& self) { return self.info().ordinal; },
-          "The number of the CUDA device; 0 for the emulator.")
+      .def_prop_ro("ordinal", &DeviceInfo<&coppice_device_info::ordinal>,
+                   "The number of the CUDA device; 0 for the emulator.")
       .def_prop_ro(
           "name", [](const Device& self) { return std::string(self.info().name); },
           "Its name in the driver.")
-      .def_prop_ro(
-          "total_bytes", [](const Device& self) { return self.info().total_bytes; },
-          "Bytes of its memory.")
+      .def_prop_ro("total_bytes", &DeviceInfo<&coppice_device_info::total_bytes>,
+                   "Bytes of its memory.")
       .def_prop_ro("stream", &Device::own_stream, "The device's own stream, made at its first use.")
-      .def("make_current", &Device::MakeCurrent, "Makes its context current on this thread.")
+      .def("make_current", &AskDevice<&coppice_device_make_current>,
+           "Makes its context current on this thread.")
       .def("synchronize", &Device::Synchronize,
            "Waits for all work. Raises an error of that work, once.")
       .def("create_stream", &Device::CreateStream, "Creates a stream, which belongs to the caller.")

@@ -15,6 +15,8 @@
 
 #include "coppice/coppice.h"
 
+#include "python/core/gil.h"
+
 namespace coppice::python {
 
 namespace nb = nanobind;
@@ -24,7 +26,7 @@ class Device {
   explicit Device(const coppice_device_options& options);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
-  ~Device();
+  ~Device() { EndHandle<&coppice_device_release>(handle_); }
 
   coppice_device* handle() const { return handle_; }
   bool is_emulator() const { return info_.kind == COPPICE_DEVICE_EMULATOR; }
@@ -33,11 +35,9 @@ class Device {
   // What other libraries see tensors on: the CPU for an emulator's, of which they get copies.
   DLDevice exported_device() const;
 
-  void MakeCurrent() const;
   void Synchronize() const;
-  // What was found behind the first `since` findings, each text once; and how many there were.
+  // What was found behind the first `since` findings, each text once.
   std::vector<std::string> FindingsSince(int64_t since) const;
-  int64_t finding_count() const;
   // Makes an emulator as new. Raises FailedPrecondition while a session of it is open.
   void Reset();
 
@@ -52,6 +52,7 @@ class Device {
   void SynchronizeStream(uintptr_t stream) const;
   uintptr_t own_stream() const;  // Made when it is asked for first.
   uintptr_t OrOwn(uintptr_t stream) const { return stream == 0 ? own_stream() : stream; }
+  void* StreamAt(uintptr_t stream) const { return reinterpret_cast<void*>(OrOwn(stream)); }
   // The stream that a DLPack consumer names; 0 if none.
   uintptr_t StreamOf(const nb::object& stream) const;
 
@@ -78,7 +79,7 @@ class Package {
       : handle_(handle), device_(std::move(device)) {}
   Package(const Package&) = delete;
   Package& operator=(const Package&) = delete;
-  ~Package();
+  ~Package() { EndHandle<&coppice_package_release>(handle_); }
 
   coppice_package* handle() const { return handle_; }
   const nb::object& device() const { return device_; }

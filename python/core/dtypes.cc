@@ -40,10 +40,8 @@ std::string_view NameOf(DLDataType dtype) {
     if (named.dtype.code == dtype.code && named.dtype.bits == dtype.bits && dtype.lanes == 1)
       return named.name;
   }
-  const std::string message = "dtype: coppice has none of DLPack's code " +
-                              std::to_string(dtype.code) + " with " + std::to_string(dtype.bits) +
-                              " bits and " + std::to_string(dtype.lanes) + " lanes";
-  Raise("InvalidArgument", message.c_str());
+  Raise("InvalidArgument", "dtype: coppice has none of DLPack's code ", dtype.code, " with ",
+        dtype.bits, " bits and ", dtype.lanes, " lanes");
 }
 
 DLDataType DTypeNamed(std::string_view name) {
@@ -52,8 +50,7 @@ DLDataType DTypeNamed(std::string_view name) {
     if (named.name == name) return named.dtype;
     known += " " + std::string(named.name);
   }
-  const std::string message = "dtype: '" + std::string(name) + "' is none of" + known;
-  Raise("InvalidArgument", message.c_str());
+  Raise("InvalidArgument", "dtype: '", name, "' is none of", known);
 }
 
 int64_t BytesOf(DLDataType dtype) {

@@ -31,9 +31,7 @@ using MakeCurrentFunction = int (*)(void* context);
 constexpr int kBufferId = 7, kDeviceOrdinal = 9, kRelaxed = 2;
 
 uintptr_t DriverFunction(const Device& self, const std::string& name) {
-  coppice_driver_function found = nullptr;
-  Check(coppice_driver_entry(self.handle(), name.c_str(), &found));
-  return reinterpret_cast<uintptr_t>(found);
+  return reinterpret_cast<uintptr_t>(Ask<&coppice_driver_entry>(self.handle(), name.c_str()));
 }
 
 template <typename Function>
@@ -47,7 +45,7 @@ class CurrentScope {
   explicit CurrentScope(const Device& device)
       : set_(FindFunction<MakeCurrentFunction>(device, "cuCtxSetCurrent")) {
     known_ = FindFunction<CurrentFunction>(device, "cuCtxGetCurrent")(&before_) == 0;
-    device.MakeCurrent();
+    Ask<&coppice_device_make_current>(device.handle());
   }
   CurrentScope(const CurrentScope&) = delete;
   CurrentScope& operator=(const CurrentScope&) = delete;
@@ -66,7 +64,7 @@ template <typename Function, typename... Arguments>
 void CallDriver(const Device& device, const char* name, uintptr_t stream, Arguments... arguments) {
   const auto function = FindFunction<Function>(device, name);
   const CurrentScope current(device);
-  void* const on = reinterpret_cast<void*>(device.OrOwn(stream));
+  void* const on = device.StreamAt(stream);
   int result = 0;
   {
     const GilRelease release;
@@ -102,15 +100,11 @@ bool Holds(const Device& self, uint64_t address) {
 }
 
 void AddGraph(const Context& self, uintptr_t graph) {
-  coppice_context* const handle = self.handle();
-  Check(
-      Unlocked([&] { return coppice_context_add_graph(handle, reinterpret_cast<void*>(graph)); }));
+  AskUnlocked<&coppice_context_add_graph>(self.handle(), reinterpret_cast<void*>(graph));
 }
 
 nb::dict ExternalStats() {
-  coppice_external_stats stats{};
-  stats.struct_size = sizeof stats;
-  Check(coppice_external_allocator_stats(&stats));
+  const coppice_external_stats stats = Ask<&coppice_external_allocator_stats>();
   nb::dict read;
   read["run_blocks"] = stats.run_blocks;
   read["left_blocks"] = stats.left_blocks;
@@ -143,7 +137,7 @@ void BindExternals(nb::module_& module) {
   AddMethod<Device>(
       "lend_memory",
       [](const Device& self, bool lend) {
-        Check(coppice_external_allocator_use(lend ? self.handle() : nullptr));
+        Ask<&coppice_external_allocator_use>(lend ? self.handle() : nullptr);
       },
       nb::arg("lend") = true,
       "Makes it the device from which coppice_external_allocate takes memory if no callable\n"

@@ -18,21 +18,16 @@ namespace {
 
 std::unique_ptr<Kernels> LoadKernels(const nb::object& self, const nb::bytes& image) {
   const Device& device = nb::cast<const Device&>(self);
-  coppice_kernels* made = nullptr;
-  Check(Unlocked([&] {
-    return coppice_kernels_load(device.handle(), image.c_str(), static_cast<int64_t>(image.size()),
-                                &made);
-  }));
-  return std::make_unique<Kernels>(made, self);
+  return std::make_unique<Kernels>(
+      AskUnlocked<&coppice_kernels_load>(device.handle(), image.c_str(),
+                                         static_cast<int64_t>(image.size())),
+      self);
 }
 
 std::unique_ptr<Kernel> GetKernel(const nb::object& self, const std::string& name) {
   const Kernels& kernels = nb::cast<const Kernels&>(self);
-  coppice_kernel* found = nullptr;
-  Check(coppice_kernel_get(kernels.handle(), name.c_str(), &found));
-  coppice_kernel_info info{};
-  info.struct_size = sizeof info;
-  Check(coppice_kernel_describe(found, &info));
+  coppice_kernel* const found = Ask<&coppice_kernel_get>(kernels.handle(), name.c_str());
+  const coppice_kernel_info info = Ask<&coppice_kernel_describe>(found);
   std::vector<int64_t> bytes;
   if (info.parameter_count > 0)
     bytes.assign(info.parameter_bytes, info.parameter_bytes + info.parameter_count);
@@ -43,32 +38,25 @@ std::unique_ptr<Kernel> GetKernel(const nb::object& self, const std::string& nam
 void ReadAxes(nb::handle given, const char* what, uint32_t (&axes)[3]) {
   std::vector<uint32_t> read;
   if (!nb::try_cast(given, read) || read.empty() || read.size() > 3)
-    Raise("InvalidArgument", (std::string(what) + ": give one to three counts").c_str());
+    Raise("InvalidArgument", what, ": give one to three counts");
   for (size_t axis = 0; axis < 3; ++axis)
     axes[axis] = axis < read.size() ? read[axis] : 1;
 }
 
 // Where the values of the arguments lie, in Python's own objects.
 std::vector<void*> ArgumentsOf(const Kernel& kernel, const nb::list& given) {
-  if (kernel.sized && given.size() != kernel.parameter_bytes.size()) {
-    const std::string message = "launch of " + kernel.name + ": it has " +
-                                std::to_string(kernel.parameter_bytes.size()) +
-                                " parameters, and " + std::to_string(given.size()) + " are given";
-    Raise("InvalidArgument", message.c_str());
-  }
+  if (kernel.sized && given.size() != kernel.parameter_bytes.size())
+    Raise("InvalidArgument", "launch of ", kernel.name, ": it has ", kernel.parameter_bytes.size(),
+          " parameters, and ", given.size(), " are given");
   std::vector<void*> arguments;
   for (const nb::handle value : given) {
     if (!nb::isinstance<nb::bytes>(value))
       Raise("InvalidArgument", "arguments: give a bytes object for each parameter");
     const nb::bytes bytes = nb::borrow<nb::bytes>(value);
     const size_t index = arguments.size();
-    if (kernel.sized && static_cast<int64_t>(bytes.size()) != kernel.parameter_bytes[index]) {
-      const std::string message = "launch of " + kernel.name + ": parameter " +
-                                  std::to_string(index) + " has " +
-                                  std::to_string(kernel.parameter_bytes[index]) + " bytes, and " +
-                                  std::to_string(bytes.size()) + " are given";
-      Raise("InvalidArgument", message.c_str());
-    }
+    if (kernel.sized && static_cast<int64_t>(bytes.size()) != kernel.parameter_bytes[index])
+      Raise("InvalidArgument", "launch of ", kernel.name, ": parameter ", index, " has ",
+            kernel.parameter_bytes[index], " bytes, and ", bytes.size(), " are given");
     arguments.push_back(const_cast<char*>(bytes.c_str()));
   }
   return arguments;
@@ -84,8 +72,7 @@ void Launch(const Device& self,
             const nb::object& cluster,
             bool cooperative,
             bool programmatic) {
-  coppice_launch_shape shape{};
-  shape.struct_size = sizeof shape;
+  auto shape = Blank<coppice_launch_shape>();
   shape.shared_bytes = shared_bytes;
   ReadAxes(grid, "grid", shape.grid);
   ReadAxes(block, "block", shape.block);
@@ -95,20 +82,11 @@ void Launch(const Device& self,
   shape.cooperative = cooperative ? 1 : 0;
   shape.programmatic = programmatic ? 1 : 0;
   const std::vector<void*> values = ArgumentsOf(kernel, arguments);
-  void* const on = reinterpret_cast<void*>(self.OrOwn(stream));
-  Check(Unlocked([&] {
-    return coppice_launch(kernel.handle, &shape, values.data(), static_cast<int32_t>(values.size()),
-                          on);
-  }));
+  AskUnlocked<&coppice_launch>(kernel.handle, &shape, values.data(),
+                               static_cast<int32_t>(values.size()), self.StreamAt(stream));
 }
 
 }  // namespace
-
-Kernels::~Kernels() {
-  if (IsLeftToProcess()) return;
-  const GilRelease release;
-  coppice_kernels_release(handle_);
-}
 
 void BindKernels(nb::module_& module) {
   nb::class_<Kernel>(module, "Kernel", "A kernel of an image. It keeps the image.")

@@ -13,6 +13,8 @@
 
 #include "coppice/coppice.h"
 
+#include "python/core/gil.h"
+
 namespace coppice::python {
 
 namespace nb = nanobind;
@@ -24,7 +26,7 @@ class Kernels {
       : handle_(handle), device_(std::move(device)) {}
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
-  ~Kernels();
+  ~Kernels() { EndHandle<&coppice_kernels_release>(handle_); }
 
   coppice_kernels* handle() const { return handle_; }
   const nb::object& device() const { return device_; }

@@ -52,9 +52,8 @@ nb::list Split(const nb::object& self) {
   Lease& lease = nb::cast<Lease&>(self);
   std::vector<coppice_lease*> parts(static_cast<size_t>(lease.Info().output_count));
   const SessionCall use = lease.Use();
-  Check(Unlocked([&] {
-    return coppice_lease_split(lease.handle(), parts.data(), static_cast<int64_t>(parts.size()));
-  }));
+  AskUnlocked<&coppice_lease_split>(lease.handle(), parts.data(),
+                                    static_cast<int64_t>(parts.size()));
   nb::list made;
   for (coppice_lease* const part : parts)
     made.append(nb::cast(lease.Part(part)));
@@ -66,9 +65,7 @@ nb::list Split(const nb::object& self) {
 std::unique_ptr<HostTensor> ToHostSized(const Output& output, uintptr_t stream) {
   const uintptr_t on = stream == 0 ? output.lease().stream() : stream;
   const Scope scope(output.lease(), on);
-  coppice_view view{};
-  view.struct_size = sizeof view;
-  Check(Unlocked([&] { return coppice_read_sized_output(scope.handle(), output.index(), &view); }));
+  const coppice_view view = AskUnlocked<&coppice_read_sized_output>(scope.handle(), output.index());
   return CopyToHost(output.lease().device(), Layout::Of(view.tensor),
                     reinterpret_cast<uint64_t>(view.tensor.data), on);
 }
@@ -95,9 +92,7 @@ nb::object ExportOutput(nb::object self,
 std::unique_ptr<Tensor> CountOf(const nb::object& self) {
   const Output& output = nb::cast<const Output&>(self);
   const Scope scope(output.lease(), 0);
-  coppice_view view{};
-  view.struct_size = sizeof view;
-  Check(coppice_read_count(scope.handle(), output.index(), &view));
+  const coppice_view view = Ask<&coppice_read_count>(scope.handle(), output.index());
   return std::make_unique<Tensor>(output.lease().device_object(), Layout::Of(view.tensor),
                                   reinterpret_cast<uint64_t>(view.tensor.data), self);
 }
@@ -111,10 +106,7 @@ std::string Describe(const Output& output) {
 
 coppice_lease_info Lease::Info() const {
   if (handle_ == nullptr) Raise("FailedPrecondition", "lease: it was released or used up");
-  coppice_lease_info info{};
-  info.struct_size = sizeof info;
-  Check(coppice_lease_describe(handle_, &info));
-  return info;
+  return Ask<&coppice_lease_describe>(handle_);
 }
 
 void Lease::Release() noexcept {
@@ -147,9 +139,7 @@ Scope::Scope(const Lease& lease, uintptr_t stream) {
 const Output::Place& Output::Find() const {
   if (place_) return *place_;
   const Scope scope(lease(), 0);
-  coppice_view view{};
-  view.struct_size = sizeof view;
-  Check(coppice_read_output(scope.handle(), index_, &view));
+  const coppice_view view = Ask<&coppice_read_output>(scope.handle(), index_);
   place_.emplace(Layout::Of(view.tensor), reinterpret_cast<uint64_t>(view.tensor.data));
   return *place_;
 }

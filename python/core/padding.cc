@@ -28,25 +28,23 @@ namespace {
 nb::tuple PolicyBuckets(const nb::object& policy, int64_t most) {
   std::deque<std::string> texts;
   const coppice_policy read = PolicyOf(policy, texts);
-  int64_t count = 0;
-  Check(coppice_policy_buckets(&read, nullptr, 0, &count));
-  std::vector<int64_t> buckets(static_cast<size_t>(std::clamp<int64_t>(most, 0, count)));
-  Check(
-      coppice_policy_buckets(&read, buckets.data(), static_cast<int64_t>(buckets.size()), &count));
+  const int64_t count = Ask<&coppice_policy_buckets>(&read, nullptr, 0);
+  const int64_t shown = std::clamp<int64_t>(most, 0, count);
+  std::vector<int64_t> buckets(static_cast<size_t>(shown));
+  Ask<&coppice_policy_buckets>(&read, buckets.data(), shown);
   return nb::make_tuple(count, buckets);
 }
 
 nb::tuple JointPolicyBuckets(const nb::object& policy, int64_t most) {
   std::deque<std::string> texts;
   const coppice_joint_policy read = JointPolicyOf(policy, texts);
-  int64_t count = 0;
-  Check(coppice_joint_policy_buckets(&read, nullptr, 0, &count));
-  const auto shown = static_cast<size_t>(std::clamp<int64_t>(most, 0, count));
-  std::vector<int64_t> numbers(2 * shown);
-  Check(coppice_joint_policy_buckets(&read, numbers.data(), static_cast<int64_t>(shown), &count));
+  const int64_t count = Ask<&coppice_joint_policy_buckets>(&read, nullptr, 0);
+  const int64_t shown = std::clamp<int64_t>(most, 0, count);
+  std::vector<int64_t> numbers(2 * static_cast<size_t>(shown));
+  Ask<&coppice_joint_policy_buckets>(&read, numbers.data(), shown);
   nb::list buckets;
-  for (size_t i = 0; i < shown; ++i)
-    buckets.append(nb::make_tuple(numbers[2 * i], numbers[2 * i + 1]));
+  for (size_t i = 0; i < numbers.size(); i += 2)
+    buckets.append(nb::make_tuple(numbers[i], numbers[i + 1]));
   return nb::make_tuple(count, buckets);
 }
 
@@ -73,15 +71,8 @@ std::string LearnPolicy(const std::vector<int64_t>& sizes,
                                          .prior = prior > 0 ? prior : -1,
                                          .max_ratio = max_ratio,
                                          .max_gap = max_gap};
-  std::string text;
-  Check(Unlocked([&] {
-    return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
-      return coppice_learn_policy(sizes.data(), counts.empty() ? nullptr : counts.data(),
-                                  static_cast<int64_t>(sizes.size()), &options, buffer, bytes,
-                                  written);
-    });
-  }));
-  return text;
+  return AskText<&coppice_learn_policy>(sizes.data(), counts.empty() ? nullptr : counts.data(),
+                                        static_cast<int64_t>(sizes.size()), &options);
 }
 
 // As C has options whose 0 is a default: none is 0, and 0 is below it.
@@ -105,8 +96,7 @@ nb::dict Rebucket(const Program& program,
                   double cost_per_byte,
                   const nb::object& binding,
                   const nb::object& scratch) {
-  coppice_rebucket_options options{};
-  options.struct_size = sizeof options;
+  auto options = Blank<coppice_rebucket_options>();
   options.dry_run = dry_run ? 1 : 0;
   options.period = OrDefault(period);
   options.bucket_count = buckets.value_or(0);
@@ -119,12 +109,8 @@ nb::dict Rebucket(const Program& program,
   options.cost_per_byte = cost_per_byte;
   if (!binding.is_none()) options.binding = GivenObject<const Binding>(binding, "binding").handle;
   if (!scratch.is_none()) options.scratch = GivenObject<const Binding>(scratch, "scratch").handle;
-  coppice_rebucket_report report{};
-  report.struct_size = sizeof report;
-  const SessionCall session(program.of());
-  Check(Unlocked([&] {
-    return coppice_rebucket(session.handle(), program.handle, symbol.c_str(), &options, &report);
-  }));
+  const coppice_rebucket_report report =
+      AskProgram<&coppice_rebucket>(program, symbol.c_str(), &options);
   nb::dict read;
   read["outcome"] = coppice_rebucket_outcome_name(report.outcome);
   read["calls"] = report.calls;
@@ -140,29 +126,18 @@ nb::dict Rebucket(const Program& program,
 void SetPolicy(const Program& program, const std::string& symbol, const nb::object& policy) {
   std::deque<std::string> texts;
   const coppice_policy read = PolicyOf(policy, texts);
-  const SessionCall session(program.of());
-  Check(Unlocked(
-      [&] { return coppice_set_policy(session.handle(), program.handle, symbol.c_str(), &read); }));
+  AskProgram<&coppice_set_policy>(program, symbol.c_str(), &read);
 }
 
 // A method whose text one function of C writes of a symbol.
 template <auto Function>
 std::string TextOfSymbol(const Program& program, const std::string& symbol) {
-  std::string text;
   const SessionCall session(program.of());
-  Check(Unlocked([&] {
-    return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
-      return Function(session.handle(), program.handle, symbol.c_str(), buffer, bytes, written);
-    });
-  }));
-  return text;
+  return AskText<Function>(session.handle(), program.handle, symbol.c_str());
 }
 
 void SetObserved(const Program& program, const std::string& symbol, const std::string& text) {
-  const SessionCall session(program.of());
-  Check(Unlocked([&] {
-    return coppice_set_observed(session.handle(), program.handle, symbol.c_str(), text.c_str());
-  }));
+  AskProgram<&coppice_set_observed>(program, symbol.c_str(), text.c_str());
 }
 
 }  // namespace

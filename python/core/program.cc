@@ -158,9 +158,7 @@ std::vector<coppice_lease*> LeasesOf(nb::handle given) {
   for (size_t i = 0; i < items.size(); ++i) {
     leases.push_back(GivenObject<const Lease>(items[i], "donated").handle());
     if (leases.back() == nullptr)
-      Raise("FailedPrecondition",
-            "donated: a lease was released or "
-            "used up before");
+      Raise("FailedPrecondition", "donated: a lease was released or used up before");
   }
   return leases;
 }
@@ -182,8 +180,7 @@ uintptr_t WithCall(const Program& program,
   std::optional<Arrays> counts;  // Few calls have any.
   if (!IsEmpty(options.counts))
     counts.emplace(options.counts, "count", device, stream, Nones::kNull);
-  coppice_call call{};
-  call.struct_size = sizeof call;
+  auto call = Blank<coppice_call>();
   call.lane = options.lane;
   call.program = program.handle;
   if (!options.binding.is_none())
@@ -281,18 +278,13 @@ std::unique_ptr<Binding> Bind(const nb::object& self, const nb::object& tensors)
     arrays[i].Read(items[i], "static", i, 0, program.of().device());
     pointers.push_back(&arrays[i].tensor());
   }
-  const SessionCall session(program.of());
-  coppice_binding* made = nullptr;
-  Check(Unlocked([&] {
-    return coppice_bind(session.handle(), program.handle, pointers.data(),
-                        static_cast<int64_t>(pointers.size()), &made);
-  }));
+  coppice_binding* const made =
+      AskProgram<&coppice_bind>(program, pointers.data(), static_cast<int64_t>(pointers.size()));
   return std::make_unique<Binding>(self, made, items.tuple());
 }
 
 void Unbind(const Program& program, const Binding& binding) {
-  const SessionCall session(program.of());
-  Check(Unlocked([&] { return coppice_unbind(session.handle(), binding.handle); }));
+  AskSession<&coppice_unbind>(program.of(), binding.handle);
 }
 
 void Progress(void* user, int64_t done, int64_t total) {
@@ -320,16 +312,10 @@ nb::list Plan(const Program& program,
   if (buckets.empty()) return planned;
   const std::vector<int64_t> rows = RowsOf(buckets);
   Several<int64_t, kFew> numbers = NumbersOf(scalars, "scalars");
-  coppice_planned_bucket blank{};
-  blank.struct_size = sizeof blank;
-  std::vector<coppice_planned_bucket> plans(buckets.size(), blank);
-  const SessionCall session(program.of());
-  Check(Unlocked([&] {
-    return coppice_plan(session.handle(), program.handle, rows.data(),
-                        static_cast<int64_t>(buckets.size()),
-                        static_cast<int64_t>(buckets.front().size()), numbers.data(),
-                        static_cast<int64_t>(numbers.size()), plans.data());
-  }));
+  std::vector<coppice_planned_bucket> plans(buckets.size(), Blank<coppice_planned_bucket>());
+  AskProgram<&coppice_plan>(program, rows.data(), static_cast<int64_t>(buckets.size()),
+                            static_cast<int64_t>(buckets.front().size()), numbers.data(),
+                            static_cast<int64_t>(numbers.size()), plans.data());
   for (const coppice_planned_bucket& plan : plans) {
     nb::dict read;
     read["plan_height"] = plan.plan_height;
@@ -350,8 +336,7 @@ void Warm(const Program& program,
   if (buckets.empty()) return;
   const std::vector<int64_t> rows = RowsOf(buckets);
   Several<int64_t, kFew> numbers = NumbersOf(scalars, "scalars");
-  coppice_warm_options options{};
-  options.struct_size = sizeof options;
+  auto options = Blank<coppice_warm_options>();
   options.lane = lane;
   if (!binding.is_none()) options.binding = GivenObject<const Binding>(binding, "binding").handle;
   if (!scratch.is_none()) options.scratch = GivenObject<const Binding>(scratch, "scratch").handle;
@@ -363,19 +348,8 @@ void Warm(const Program& program,
   }
   nb::object kept = progress;
   options.user = &kept;
-  const SessionCall session(program.of());
-  Check(Unlocked([&] {
-    return coppice_warm(session.handle(), program.handle, rows.data(),
-                        static_cast<int64_t>(buckets.size()),
-                        static_cast<int64_t>(buckets.front().size()), &options);
-  }));
-}
-
-// A method that is one call of C on the program.
-template <auto Function>
-void CallC(const Program& program) {
-  const SessionCall session(program.of());
-  Check(Unlocked([&] { return Function(session.handle(), program.handle); }));
+  AskProgram<&coppice_warm>(program, rows.data(), static_cast<int64_t>(buckets.size()),
+                            static_cast<int64_t>(buckets.front().size()), &options);
 }
 
 // Binds Run or Explain, with the options of a call as keywords.
@@ -420,9 +394,9 @@ void BindPrograms(nb::module_& module) {
            "they are until the binding ends.")
       .def("unbind", &Unbind, nb::arg("binding"),
            "Ends a binding: drops the graphs that no other binding can use. Waits.")
-      .def("reset", &CallC<&coppice_reset>,
+      .def("reset", &AskProgram<&coppice_reset>,
            "Forgets everything that was recorded and learned about it.")
-      .def("unregister", &CallC<&coppice_unregister>, "Ends the program. Waits.")
+      .def("unregister", &AskProgram<&coppice_unregister>, "Ends the program. Waits.")
       .def("warm", &Warm, nb::arg("buckets"), nb::arg("binding").none() = nb::none(),
            nb::arg("scalars") = nb::make_tuple(), nb::arg("scratch").none() = nb::none(),
            nb::arg("progress").none() = nb::none(), nb::arg("lane") = 0,

@@ -79,8 +79,7 @@ std::unique_ptr<Program> RegisterPackage(const nb::object& self,
   const auto text = [&](nb::handle value) {
     return texts.emplace_back(nb::cast<std::string>(nb::str(value))).c_str();
   };
-  coppice_package_program_options options{};
-  options.struct_size = sizeof options;
+  auto options = Blank<coppice_package_program_options>();
   if (!as.is_none()) options.name = text(as);
   if (!variant.is_none()) options.variant = text(variant);
   options.exact = NumberOf(exact, kExactReplays, "exact");
@@ -140,11 +139,8 @@ std::unique_ptr<Program> RegisterCallable(const nb::object& self,
   CheckCallable(fn, "fn");
   const SessionCall call(session);
   void* const user = UserOf(MakeCallback(session.device_object(), session.hold(), fn));
-  coppice_program* made = nullptr;
-  Check(Unlocked([&] {
-    return coppice_register_callable(call.handle(), &read.spec(), &RunCallable, user, &ReleaseUser,
-                                     &made);
-  }));
+  coppice_program* const made = AskUnlocked<&coppice_register_callable>(
+      call.handle(), &read.spec(), &RunCallable, user, &ReleaseUser);
   const char* const variant = read.spec().variant;
   return std::make_unique<Program>(self, made, read.spec().name, variant != nullptr ? variant : "");
 }

@@ -22,37 +22,21 @@
 namespace coppice::python {
 namespace {
 
-template <typename Write>
-std::string TextOf(Write&& write) {
-  std::string text;
-  Check(Unlocked([&] { return ReadText(text, write); }));
-  return text;
-}
-
 // What a function of C fills in.
-template <typename Figures, auto Function>
+template <auto Function>
 nb::object AskFigures(const Session& session) {
-  Figures told{};
-  told.struct_size = sizeof told;
-  const SessionCall call(session);
-  Check(Unlocked([&] { return Function(call.handle(), &told); }));
-  return FiguresOf(told);
+  return FiguresOf(AskSession<Function>(session));
 }
 
 nb::object BucketsOf(const Session& session) {
   const SessionCall call(session);
-  const std::string text = TextOf([&](char* buffer, size_t bytes, size_t* written) {
-    return coppice_buckets(call.handle(), buffer, bytes, written);
-  });
-  return nb::module_::import_("json").attr("loads")(text);
+  return nb::module_::import_("json").attr("loads")(AskText<&coppice_buckets>(call.handle()));
 }
 
 std::string MetricsText(const Session& session, const std::string& format) {
-  const int32_t number = NumberOf(format, kMetricsFormats, "format");
   const SessionCall call(session);
-  return TextOf([&](char* buffer, size_t bytes, size_t* written) {
-    return coppice_session_metrics_text(call.handle(), number, buffer, bytes, written);
-  });
+  return AskText<&coppice_session_metrics_text>(call.handle(),
+                                                NumberOf(format, kMetricsFormats, "format"));
 }
 
 void NoteRequest(const Session& session,
@@ -61,15 +45,14 @@ void NoteRequest(const Session& session,
                  int64_t last_token_ns,
                  int32_t input_tokens,
                  int32_t output_tokens) {
-  coppice_request_times times{};
-  times.struct_size = sizeof(times);
-  times.id = id;
-  times.first_token_ns = first_token_ns;
-  times.last_token_ns = last_token_ns;
-  times.input_tokens = input_tokens;
-  times.output_tokens = output_tokens;
-  const SessionCall call(session);
-  Check(coppice_note_request(call.handle(), &times));
+  const coppice_request_times times = {.struct_size = sizeof times,
+                                       .input_tokens = input_tokens,
+                                       .output_tokens = output_tokens,
+                                       .reserved = 0,
+                                       .id = id,
+                                       .first_token_ns = first_token_ns,
+                                       .last_token_ns = last_token_ns};
+  AskSession<&coppice_note_request>(session, &times);
 }
 
 void SaveCase(const Session& session,
@@ -77,17 +60,13 @@ void SaveCase(const Session& session,
               const std::string& why,
               int32_t lane,
               const std::string& values) {
-  const int32_t number = NumberOf(values, kCaseValues, "values");
-  const SessionCall call(session);
-  Check(Unlocked(
-      [&] { return coppice_save_case(call.handle(), path.c_str(), why.c_str(), lane, number); }));
+  AskSession<&coppice_save_case>(session, path.c_str(), why.c_str(), lane,
+                                 NumberOf(values, kCaseValues, "values"));
 }
 
 std::string Dump(const Session& session, int32_t lane, int64_t number) {
   const SessionCall call(session);
-  return TextOf([&](char* buffer, size_t bytes, size_t* written) {
-    return coppice_dump(call.handle(), lane, number, buffer, bytes, written);
-  });
+  return AskText<&coppice_dump>(call.handle(), lane, number);
 }
 
 nb::dict LoadProfile(const Session& session,
@@ -98,17 +77,13 @@ nb::dict LoadProfile(const Session& session,
   std::vector<coppice_binding*> handles;
   for (const nb::handle binding : bindings)
     handles.push_back(GivenObject<const Binding>(binding, "bindings").handle);
-  coppice_profile_options options{};
-  options.struct_size = sizeof options;
+  auto options = Blank<coppice_profile_options>();
   options.bindings = handles.data();
   options.binding_count = static_cast<int64_t>(handles.size());
   options.graphs_max = graphs_max;
   options.bytes_max = bytes_max;
-  coppice_loaded_profile loaded{};
-  loaded.struct_size = sizeof loaded;
-  const SessionCall call(session);
-  Check(Unlocked(
-      [&] { return coppice_load_profile(call.handle(), path.c_str(), &options, &loaded); }));
+  const coppice_loaded_profile loaded =
+      AskSession<&coppice_load_profile>(session, path.c_str(), &options);
   nb::dict read;
   read["recorded"] = loaded.recorded;
   read["present"] = loaded.present;
@@ -119,10 +94,7 @@ nb::dict LoadProfile(const Session& session,
 int64_t Evict(const Session& session, const nb::object& program) {
   coppice_program* const of =
       program.is_none() ? nullptr : GivenObject<const Program>(program, "evict").handle;
-  int64_t dropped = 0;
-  const SessionCall call(session);
-  Check(Unlocked([&] { return coppice_evict(call.handle(), of, &dropped); }));
-  return dropped;
+  return AskSession<&coppice_evict>(session, of);
 }
 
 void Suspend(const Session& session,
@@ -134,26 +106,18 @@ void Suspend(const Session& session,
       .constants = NumberOf(constants, kSuspendedConstants, "constants"),
       .refuse_leases = refuse_leases ? 1 : 0,
       .drop_graphs = drop_graphs ? 1 : 0};
-  const SessionCall call(session);
-  Check(Unlocked([&] { return coppice_suspend(call.handle(), &options); }));
-}
-
-// A method that is one call of C on the session.
-template <auto Function, typename... Arguments>
-void Call(const Session& session, Arguments... arguments) {
-  const SessionCall call(session);
-  Check(Unlocked([&] { return Function(call.handle(), arguments...); }));
+  AskSession<&coppice_suspend>(session, &options);
 }
 
 void Scrub(const Session& session, uintptr_t stream, int32_t lane) {
-  Call<&coppice_scrub>(session, lane, reinterpret_cast<void*>(session.device().OrOwn(stream)));
+  AskSession<&coppice_scrub>(session, lane, session.device().StreamAt(stream));
 }
 
 template <auto Function>
 void CallWithText(const Session& session, const std::string& text) {
   if (const size_t end = text.find('\0'); end != std::string::npos)
-    Raise("InvalidArgument", ("the text would end before its byte " + std::to_string(end)).c_str());
-  Call<Function>(session, text.c_str());
+    Raise("InvalidArgument", "the text would end before its byte ", end);
+  AskSession<Function>(session, text.c_str());
 }
 
 }  // namespace
@@ -184,27 +148,24 @@ Session::Session(nb::object device, const nb::dict& given) : device_(std::move(d
 }
 
 void Session::SetStance(int32_t stance) {
-  Call<&coppice_set_stance>(*this, stance);
+  AskSession<&coppice_set_stance>(*this, stance);
   stance_ = stance;
 }
 
 void Chain::Begin() {
-  const SessionCall call(nb::cast<const Session&>(session_));
-  coppice_chain* made = nullptr;
-  Check(Unlocked([&] { return coppice_chain_begin(call.handle(), lane_, &made); }));
+  coppice_chain* const made =
+      AskSession<&coppice_chain_begin>(nb::cast<const Session&>(session_), lane_);
   End();
   handle_ = made;
 }
 
 Loan::Loan(nb::object session, int32_t lane) : session_(std::move(session)) {
-  const SessionCall call(nb::cast<const Session&>(session_));
-  Check(Unlocked([&] { return coppice_lend(call.handle(), lane, &data_, &bytes_, &handle_); }));
+  handle_ = AskSession<&coppice_lend>(nb::cast<const Session&>(session_), lane, &data_, &bytes_);
 }
 
 void Loan::Return(uintptr_t stream) {
-  const Device& device = nb::cast<const Session&>(session_).device();
-  void* const on = reinterpret_cast<void*>(device.OrOwn(stream));
-  Check(Unlocked([&] { return coppice_loan_return(handle_, on); }));
+  void* const on = nb::cast<const Session&>(session_).device().StreamAt(stream);
+  AskUnlocked<&coppice_loan_return>(handle_, on);
   returned_ = true;
 }
 
@@ -289,13 +250,13 @@ void BindMemory(nb::class_<Session>& session) {
   session
       .def("evict", &Evict, nb::arg("program").none() = nb::none(),
            "Drops the graphs of a program, or all. Returns how many.")
-      .def("trim", &Call<&coppice_trim>, "Gives back memory that no lease holds.")
+      .def("trim", &AskSession<&coppice_trim>, "Gives back memory that no lease holds.")
       .def("suspend", &Suspend, nb::arg("constants") = "save", nb::kw_only(),
            nb::arg("refuse_leases") = false, nb::arg("drop_graphs") = false,
            "Gives the session's memory back. `constants`: \"save\", \"keep\" or \"reload\".")
-      .def("resume", &Call<&coppice_resume>, "Takes the memory again.")
-      .def("set_external_bytes", &Call<&coppice_set_external_bytes, int64_t>, nb::arg("bytes"),
-           "Sets the bytes that the application holds itself, for the budget.")
+      .def("resume", &AskSession<&coppice_resume>, "Takes the memory again.")
+      .def("set_external_bytes", &AskSession<&coppice_set_external_bytes, int64_t>,
+           nb::arg("bytes"), "Sets the bytes that the application holds itself, for the budget.")
       .def(
           "lend",
           [](const nb::object& self, int32_t lane) { return std::make_unique<Loan>(self, lane); },
@@ -305,10 +266,10 @@ void BindMemory(nb::class_<Session>& session) {
       .def("scrub", &Scrub, nb::arg("stream") = 0, nb::arg("lane") = 0,
            "Zeroes all memory of a lane, in the order of `stream` and of the lane's calls. Raises\n"
            "FailedPrecondition while outputs there are leased.")
-      .def("stats", &AskFigures<coppice_session_stats, &coppice_stats>,
+      .def("stats", &AskFigures<&coppice_stats>,
            nb::sig("def stats(self) -> coppice.figures.SessionStats"),
            "Counts of calls, by how they ran and why, and of events of graphs and inputs.")
-      .def("memory", &AskFigures<coppice_memory_usage, &coppice_memory>,
+      .def("memory", &AskFigures<&coppice_memory>,
            nb::sig("def memory(self) -> coppice.figures.MemoryUsage"),
            "Bytes by what they are used for, and the height of the pool.")
       .def("buckets", &BucketsOf,
@@ -335,8 +296,8 @@ void BindMemory(nb::class_<Session>& session) {
       .def("note_request", &NoteRequest, nb::arg("id"), nb::kw_only(), nb::arg("first_token_ns"),
            nb::arg("last_token_ns"), nb::arg("input_tokens"), nb::arg("output_tokens"),
            "Puts the times of one request to a server into the trace, from its arrival.")
-      .def("flush_trace", &Call<&coppice_flush_trace>, "Waits until the trace is written.")
-      .def("wait_for_recordings", &Call<&coppice_wait_for_recordings>,
+      .def("flush_trace", &AskSession<&coppice_flush_trace>, "Waits until the trace is written.")
+      .def("wait_for_recordings", &AskSession<&coppice_wait_for_recordings>,
            "Waits for recordings in the background.");
 }
 
@@ -393,7 +354,7 @@ void BindSessions(nb::module_& module) {
             self.SetStance(NumberOf(stance, kStances, "stance"));
           },
           "What calls may do: \"record\", \"replay_only\", \"eager\" or \"strict\".")
-      .def("set_seed", &Call<&coppice_set_seed, uint64_t>, nb::arg("seed"),
+      .def("set_seed", &AskSession<&coppice_set_seed, uint64_t>, nb::arg("seed"),
            "Restarts the generator of random numbers.");
   BindMemory(session);
   BindRegistering();

@@ -72,6 +72,17 @@ struct Binding {
   nb::object tensors;
 };
 
+// As AskUnlocked, of a session; and of a program, with its session before it.
+template <auto Function, typename... Arguments>
+auto AskSession(const Session& session, const Arguments&... arguments) {
+  const SessionCall call(session);
+  return AskUnlocked<Function>(call.handle(), arguments...);
+}
+template <auto Function, typename... Arguments>
+auto AskProgram(const Program& program, const Arguments&... arguments) {
+  return AskSession<Function>(program.of(), program.handle, arguments...);
+}
+
 // A scope of calls that build on each other: a context manager of Python.
 class Chain {
  public:

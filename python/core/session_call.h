@@ -65,6 +65,18 @@ coppice_status ReadText(std::string& text, Write&& write) {
   return COPPICE_OK;
 }
 
+// The text of a function of C that writes one, called with these arguments before it.
+template <auto Function, typename... Arguments>
+std::string AskText(const Arguments&... arguments) {
+  std::string text;
+  Check(Unlocked([&] {
+    return ReadText(text, [&](char* buffer, size_t bytes, size_t* written) {
+      return Function(arguments..., buffer, bytes, written);
+    });
+  }));
+  return text;
+}
+
 void BindSessionHolds(nb::module_& module);
 
 }  // namespace coppice::python

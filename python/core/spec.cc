@@ -34,12 +34,11 @@ int32_t NumberOf(const std::string& name, const std::vector<const char*>& names,
     if (name == names[i]) return static_cast<int32_t>(i);
     known += std::string(i == 0 ? " " : ", ") + names[i];
   }
-  Raise("InvalidArgument", (std::string(what) + ": '" + name + "' is none of" + known).c_str());
+  Raise("InvalidArgument", what, ": '", name, "' is none of", known);
 }
 
 coppice_policy PolicyOf(nb::handle given, std::deque<std::string>& texts) {
-  coppice_policy policy{};
-  policy.struct_size = sizeof policy;
+  auto policy = Blank<coppice_policy>();
   if (nb::isinstance<nb::str>(given)) {
     policy.text = texts.emplace_back(nb::cast<std::string>(given)).c_str();
     return policy;
@@ -54,8 +53,7 @@ coppice_policy PolicyOf(nb::handle given, std::deque<std::string>& texts) {
 }
 
 coppice_joint_policy JointPolicyOf(nb::handle given, std::deque<std::string>& texts) {
-  coppice_joint_policy policy{};
-  policy.struct_size = sizeof policy;
+  auto policy = Blank<coppice_joint_policy>();
   if (nb::isinstance<nb::str>(given)) {
     policy.text = texts.emplace_back(nb::cast<std::string>(given)).c_str();
     return policy;
@@ -80,8 +78,7 @@ coppice_joint_policy JointPolicyOf(nb::handle symbols,
 }
 
 coppice_claim ClaimOf(nb::handle given) {
-  coppice_claim claim{};
-  claim.struct_size = sizeof claim;
+  auto claim = Blank<coppice_claim>();
   const nb::tuple parts = GivenParts(given, "claim", "(padding, absolute, relative)", 3);
   claim.padding = NumberOf(Given<std::string>(parts[0], "claim: padding"),
                            {"exact", "any", "finite", "fill", "row_independent"}, "claim: padding");
@@ -107,8 +104,7 @@ const char* const* ProgramSpec::Texts(nb::handle values) {
 
 coppice_symbol_spec ProgramSpec::SymbolOf(nb::handle given) {
   Fields fields(given, "symbol");
-  coppice_symbol_spec symbol{};
-  symbol.struct_size = sizeof symbol;
+  auto symbol = Blank<coppice_symbol_spec>();
   symbol.name = Kept(fields.Text("name"));
   fields.Word("kind", kSymbolKinds, symbol.kind);
   if (const nb::object policy = fields.Get("policy"); !policy.is_none())
@@ -130,8 +126,7 @@ coppice_symbol_spec ProgramSpec::SymbolOf(nb::handle given) {
 
 coppice_tensor_spec ProgramSpec::TensorOf(nb::handle given) {
   Fields fields(given, "tensor");
-  coppice_tensor_spec tensor{};
-  tensor.struct_size = sizeof tensor;
+  auto tensor = Blank<coppice_tensor_spec>();
   tensor.name = Kept(fields.Text("name"));
   tensor.dtype = DTypeNamed(fields.Text("dtype"));
   const nb::list shape = fields.List("shape");
@@ -165,8 +160,7 @@ void ProgramSpec::ReadJoint(nb::handle given) {
 void ProgramSpec::ReadRagged(const nb::list& given) {
   for (const nb::handle sequences : given) {
     Fields fields(sequences, "ragged");
-    coppice_ragged_spec& read = ragged_.emplace_back();
-    read.struct_size = sizeof read;
+    coppice_ragged_spec& read = ragged_.emplace_back(Blank<coppice_ragged_spec>());
     read.name = Kept(fields.Text("name"));
     read.count = Kept(fields.Text("count"));
     read.total = Kept(fields.Text("total"));
@@ -182,7 +176,6 @@ void ProgramSpec::ReadRagged(const nb::list& given) {
 
 ProgramSpec::ProgramSpec(const nb::dict& given) {
   Fields fields(given, "spec");
-  spec_.struct_size = sizeof spec_;
   spec_.name = Kept(fields.Text("name"));
   if (const nb::object variant = fields.Get("variant"); !variant.is_none())
     spec_.variant = Text(variant);
@@ -197,8 +190,7 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
     outputs_.push_back(TensorOf(tensor));
   for (const nb::handle scalar : fields.List("scalars")) {
     Fields of(scalar, "scalar");
-    coppice_scalar_spec& read = scalars_.emplace_back();
-    read.struct_size = sizeof read;
+    coppice_scalar_spec& read = scalars_.emplace_back(Blank<coppice_scalar_spec>());
     read.name = Kept(of.Text("name"));
     of.Flag("device_resident", read.device_resident);
     of.CheckNames();

@@ -13,6 +13,8 @@
 
 #include "coppice/coppice.h"
 
+#include "python/core/status.h"
+
 namespace coppice::python {
 
 namespace nb = nanobind;
@@ -42,7 +44,7 @@ class ProgramSpec {
   std::vector<coppice_tensor_spec> inputs_;
   std::vector<coppice_tensor_spec> outputs_;
   std::vector<coppice_scalar_spec> scalars_;
-  coppice_program_spec spec_{};
+  coppice_program_spec spec_ = Blank<coppice_program_spec>();
 };
 
 // "pow2", or ("pow2", 64), or ("pow2", 64, half-life in calls of what is observed). The text is put

@@ -12,33 +12,13 @@ namespace {
 // pointer, as threads end without the GIL.
 thread_local PyObject* kept_exception = nullptr;
 
-const char* ErrorOf(coppice_status status) {
-  switch (status) {
-    case COPPICE_INVALID_ARGUMENT:
-      return "InvalidArgument";
-    case COPPICE_OUT_OF_RANGE:
-      return "OutOfRange";
-    case COPPICE_FAILED_PRECONDITION:
-      return "FailedPrecondition";
-    case COPPICE_RESOURCE_EXHAUSTED:
-      return "ResourceExhausted";
-    case COPPICE_NOT_FOUND:
-      return "NotFound";
-    case COPPICE_UNAVAILABLE:
-      return "Unavailable";
-    case COPPICE_UNIMPLEMENTED:
-      return "Unimplemented";
-    case COPPICE_ABORTED:
-      return "Aborted";
-    case COPPICE_PERMISSION_DENIED:
-      return "PermissionDenied";
-    case COPPICE_ALREADY_EXISTS:
-      return "AlreadyExists";
-    case COPPICE_INTERNAL:
-      return "Internal";
-    default:
-      return "Unknown";
-  }
+// "InvalidArgument" of the status that C calls "invalid argument".
+std::string ErrorOf(coppice_status status) {
+  std::string name = coppice_status_name(status);
+  for (size_t space = name.find(' '); space != std::string::npos; space = name.find(' '))
+    name.erase(space, 1)[space] -= 'a' - 'A';
+  name[0] -= 'a' - 'A';
+  return name;
 }
 
 std::string LastMessage() {
@@ -47,16 +27,16 @@ std::string LastMessage() {
   return message;
 }
 
-[[noreturn]] void RaiseWith(const char* error, const nb::str& message, int32_t driver_result) {
-  const nb::object kind = nb::module_::import_("coppice.errors").attr(error);
+[[noreturn]] void RaiseWith(const std::string& error,
+                            const nb::str& message,
+                            int32_t driver_result) {
+  const nb::object kind = nb::module_::import_("coppice.errors").attr(error.c_str());
   const nb::object made = kind(message, driver_result);
   PyErr_SetObject(kind.ptr(), made.ptr());
   RaisePending();
 }
 
-void CheckAs(coppice_status status, const char* error) {
-  if (status == COPPICE_OK) [[likely]]
-    return;
+[[noreturn]] void Fail(const std::string& error) {
   if (kept_exception != nullptr) {
     const nb::object exception = nb::steal(std::exchange(kept_exception, nullptr));
     PyErr_SetObject(exception.type().ptr(), exception.ptr());
@@ -78,16 +58,18 @@ void RaisePending() {
 }
 
 void Check(coppice_status status) {
-  CheckAs(status, ErrorOf(status));
+  if (status != COPPICE_OK) [[unlikely]]
+    Fail(ErrorOf(status));
 }
 
 void CheckRead(coppice_status status) {
   const bool stale = status == COPPICE_FAILED_PRECONDITION && coppice_last_driver_result() == 0;
-  CheckAs(status, stale ? "StaleOutput" : ErrorOf(status));
+  if (stale) Fail("StaleOutput");
+  Check(status);
 }
 
-void Raise(const char* error, const char* message) {
-  RaiseWith(error, nb::str(message), 0);
+void RaiseText(const char* error, const std::string& message) {
+  RaiseWith(error, nb::str(message.c_str()), 0);
 }
 
 void RaiseDriver(const char* entry, int32_t result) {

@@ -5,6 +5,9 @@
 #pragma once
 
 #include <exception>
+#include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <nanobind/nanobind.h>
@@ -27,8 +30,20 @@ void CheckRead(coppice_status status);
 // Raises the exception that Python has set on this thread.
 [[noreturn]] void RaisePending();
 
-// Raises one of coppice.errors by its name.
-[[noreturn]] void Raise(const char* error, const char* message);
+// Raises one of coppice.errors by its name. The message is texts and numbers, one behind another.
+[[noreturn]] void RaiseText(const char* error, const std::string& message);
+template <typename... Parts>
+[[noreturn]] void Raise(const char* error, const Parts&... parts) {
+  std::string message;
+  const auto append = [&](const auto& part) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>)
+      message += std::to_string(part);
+    else
+      message += part;
+  };
+  (append(parts), ...);
+  RaiseText(error, message);
+}
 
 // The same of a driver's entry that returned `result`: Internal.
 [[noreturn]] void RaiseDriver(const char* entry, int32_t result);
@@ -51,6 +66,45 @@ template <typename Call>
 coppice_status Unlocked(Call&& call) {
   const GilRelease release;
   return call();
+}
+
+// A struct of C that says its size.
+template <typename Struct>
+Struct Blank() {
+  Struct blank{};
+  if constexpr (requires { blank.struct_size; }) blank.struct_size = sizeof blank;
+  return blank;
+}
+
+namespace internal {
+template <typename... Parameters>
+std::tuple<Parameters...> ParametersOf(coppice_status (*)(Parameters...));
+}  // namespace internal
+
+enum class Gil : bool { kHeld, kReleased };
+
+// Calls a function of C, and raises what it fails with. If its last argument is left out, that is
+// where it writes what is returned.
+template <auto Function, Gil Kept, typename... Arguments>
+auto Ask(const Arguments&... arguments) {
+  using Parameters = decltype(internal::ParametersOf(Function));
+  constexpr size_t kCount = std::tuple_size_v<Parameters>;
+  const auto check = [](auto&& call) { Check(Kept == Gil::kHeld ? call() : Unlocked(call)); };
+  if constexpr (kCount == sizeof...(arguments)) {
+    check([&] { return Function(arguments...); });
+  } else {
+    auto told = Blank<std::remove_pointer_t<std::tuple_element_t<kCount - 1, Parameters>>>();
+    check([&] { return Function(arguments..., &told); });
+    return told;
+  }
+}
+template <auto Function, typename... Arguments>
+auto Ask(const Arguments&... arguments) {
+  return Ask<Function, Gil::kHeld>(arguments...);
+}
+template <auto Function, typename... Arguments>
+auto AskUnlocked(const Arguments&... arguments) {
+  return Ask<Function, Gil::kReleased>(arguments...);
 }
 
 // Takes the GIL and runs `call` of a callback, which calls functions of Python by CallBack. An
