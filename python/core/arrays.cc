@@ -7,8 +7,6 @@
 #include <string>
 #include <unordered_map>
 
-#include <nanobind/stl/string.h>
-
 #include "python/core/dtypes.h"
 #include "python/core/external.h"
 #include "python/core/given.h"

@@ -7,13 +7,9 @@
 #include <array>
 #include <cstdint>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
+#include "python/core/nanobind.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 class Device;
 

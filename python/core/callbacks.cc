@@ -7,10 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
-
 #include "python/core/cycles.h"
 #include "python/core/device.h"
 #include "python/core/session_call.h"
@@ -26,22 +22,14 @@ struct Callback {
   nb::object fn;
 };
 
-constexpr auto kVisitCallback = [](const Callback& callback, const auto& visit) {
-  visit(callback.hold.ptr());
-  visit(callback.fn.ptr());
-};
-
 const Callback& CallbackOf(void* user) {
   return nb::cast<const Callback&>(nb::handle(static_cast<PyObject*>(user)));
 }
 
 // A tensor of a function: memory that the CPU aliases on an emulator, else the device's.
 nb::object ShownTo(const nb::object& device, const DLTensor& tensor) {
-  Layout layout = Layout::Of(tensor);
-  if (nb::cast<const Device&>(device).is_emulator())
-    return nb::cast(std::make_unique<HostTensor>(std::move(layout), tensor.data, nb::object()));
-  return nb::cast(std::make_unique<Tensor>(device, std::move(layout),
-                                           reinterpret_cast<uint64_t>(tensor.data), nb::object()));
+  if (!nb::cast<const Device&>(device).is_emulator()) return nb::cast(ShownBy(device, tensor));
+  return nb::cast(std::make_unique<HostTensor>(Layout::Of(tensor), tensor.data, nb::object()));
 }
 
 nb::list ShownTo(const nb::object& device, const DLTensor* tensors, int32_t count) {
@@ -123,22 +111,25 @@ coppice_context* Context::handle() const {
   return handle_;
 }
 
+namespace {
+
+// A tensor that a function of C tells of.
 template <auto Function>
-std::unique_ptr<Tensor> Context::Shown(int index) const {
-  const coppice_view view = Ask<Function>(handle(), index);
-  return std::make_unique<Tensor>(device_, Layout::Of(view.tensor),
-                                  reinterpret_cast<uint64_t>(view.tensor.data), nb::object());
+std::unique_ptr<Tensor> Shown(const Context& context, int index) {
+  return ShownBy(context.device(), Ask<Function>(context.handle(), index).tensor);
 }
 
-void Context::Break(const nb::object& step) const {
+void AddBreak(const Context& context, const nb::object& step) {
   CheckCallable(step, "add_break");
-  coppice_context* const run = handle();
-  void* const user = UserOf(MakeCallback(device_, hold_, step));
+  coppice_context* const run = context.handle();
+  void* const user = UserOf(MakeCallback(context.device(), context.hold(), step));
   AskUnlocked<&coppice_context_break>(run, &RunEagerStep, user, &ReleaseUser);
 }
 
+}  // namespace
+
 void BindContexts(nb::module_& module) {
-  nb::class_<Callback>(module, "_Callback", LooksThrough<Callback, kVisitCallback>());
+  nb::class_<Callback>(module, "_Callback", Keeps<Callback, &Callback::hold, &Callback::fn>());
   nb::class_<Context>(
       module, "Context",
       "The argument of a callable of Session.register_callable, valid during its run. The\n"
@@ -165,14 +156,14 @@ void BindContexts(nb::module_& module) {
            "The padded extent of a symbol by its number, in elements.")
       .def("scalar", &AskRun<&coppice_context_scalar, int>, nb::arg("scalar"),
            "The value of a scalar by its number.")
-      .def("input", &Context::Shown<&coppice_context_input>, nb::arg("index"),
+      .def("input", &Shown<&coppice_context_input>, nb::arg("index"),
            "An input, at padded extents.")
-      .def("offsets", &Context::Shown<&coppice_context_offsets>, nb::arg("ragged"),
+      .def("offsets", &Shown<&coppice_context_offsets>, nb::arg("ragged"),
            "For ragged sequences by their number: where each begins, and where the last one\n"
            "ends.")
-      .def("output", &Context::Shown<&coppice_context_output>, nb::arg("index"),
+      .def("output", &Shown<&coppice_context_output>, nb::arg("index"),
            "Allocates an output, once.")
-      .def("add_break", &Context::Break, nb::arg("step"),
+      .def("add_break", &AddBreak, nb::arg("step"),
            "Ends the graph recorded so far, and begins another after step(stream). A call\n"
            "without a graph runs this host code at once, and every replay runs it between the\n"
            "two graphs.")

@@ -8,15 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/tensor.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 // What C holds of a function, by UserOf, for the session of a SessionHold.
 nb::object MakeCallback(nb::object device, nb::object hold, nb::object fn);
@@ -39,16 +33,13 @@ class Context {
 
   void End() { handle_ = nullptr; }
   coppice_context* handle() const;  // Raises FailedPrecondition once the run is over.
-  // A tensor that a function of C tells of.
-  template <auto Function>
-  std::unique_ptr<Tensor> Shown(int index) const;
-  void Break(const nb::object& step) const;
+  const nb::object& hold() const { return hold_; }  // Of the session.
   const nb::object& device() const { return device_; }
 
  private:
   coppice_context* handle_;
   nb::object device_;
-  nb::object hold_;  // Of the session.
+  nb::object hold_;
 };
 
 void BindContexts(nb::module_& module);

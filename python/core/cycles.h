@@ -4,11 +4,11 @@
 
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include <functional>
+
+#include "python/core/nanobind.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 // A slot of a type: visits what `Visit` names of an object, which is called back with each
 // reference that the object has.
@@ -29,6 +29,15 @@ nb::type_slots LooksThrough() {
   static const PyType_Slot kSlots[] = {
       {Py_tp_traverse, reinterpret_cast<void*>(&Traverse<Object, Visit>)}, {0, nullptr}};
   return nb::type_slots(kSlots);
+}
+
+// The same of a type whose references are members, or what they return.
+template <typename Object, auto... Members>
+nb::type_slots Keeps() {
+  constexpr auto kVisit = [](const Object& object, const auto& visit) {
+    (visit(std::invoke(Members, object).ptr()), ...);
+  };
+  return LooksThrough<Object, kVisit>();
 }
 
 }  // namespace coppice::python

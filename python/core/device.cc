@@ -6,10 +6,6 @@
 #include <memory>
 #include <utility>
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
-
 #include "python/core/arrays.h"
 #include "python/core/dtypes.h"
 #include "python/core/given.h"
@@ -219,17 +215,17 @@ void Device::GiveStaging(uint64_t address, int64_t bytes, uintptr_t stream) {
   staging_[{stream, PowerAbove(bytes)}].push_back(address);
 }
 
-nb::str Package::Manifest() const {
+namespace {
+
+nb::str Manifest(const Package& package) {
   const char* text = nullptr;
-  const int64_t bytes = Ask<&coppice_package_manifest>(handle_, &text);
+  const int64_t bytes = Ask<&coppice_package_manifest>(package.handle(), &text);
   return nb::str(text, static_cast<size_t>(bytes));
 }
 
-namespace {
-
 void BindPackages(nb::module_& module) {
   nb::class_<Package>(module, "Package", "A kernel package, loaded on a device.")
-      .def_prop_ro("manifest", &Package::Manifest, "manifest.json, as canonical JSON.")
+      .def_prop_ro("manifest", &Manifest, "manifest.json, as canonical JSON.")
       .def_prop_ro("device", &Package::device, "The device that it is loaded on.");
 }
 

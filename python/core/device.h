@@ -11,15 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/gil.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 class Device {
  public:
@@ -73,22 +67,24 @@ class Device {
   std::map<std::pair<uintptr_t, int64_t>, std::vector<uint64_t>> staging_;
 };
 
-class Package {
+// What is loaded on a device, which it keeps, as a handle of C that `End` ends.
+template <typename Handle, auto End>
+class Loaded {
  public:
-  explicit Package(coppice_package* handle, nb::object device)
-      : handle_(handle), device_(std::move(device)) {}
-  Package(const Package&) = delete;
-  Package& operator=(const Package&) = delete;
-  ~Package() { EndHandle<&coppice_package_release>(handle_); }
+  Loaded(Handle* handle, nb::object device) : handle_(handle), device_(std::move(device)) {}
+  Loaded(const Loaded&) = delete;
+  Loaded& operator=(const Loaded&) = delete;
+  ~Loaded() { EndHandle<End>(handle_); }
 
-  coppice_package* handle() const { return handle_; }
+  Handle* handle() const { return handle_; }
   const nb::object& device() const { return device_; }
-  nb::str Manifest() const;
 
  private:
-  coppice_package* handle_;
+  Handle* handle_;
   nb::object device_;
 };
+
+using Package = Loaded<coppice_package, &coppice_package_release>;
 
 void BindDevices(nb::module_& module);
 

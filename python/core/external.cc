@@ -6,10 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include <nanobind/stl/string.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/callbacks.h"
 #include "python/core/device.h"
 #include "python/core/methods.h"

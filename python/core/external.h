@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include <nanobind/nanobind.h>
+#include "python/core/nanobind.h"
 
 namespace coppice::python {
 

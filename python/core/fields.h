@@ -11,16 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-
 #include "python/core/given.h"
 #include "python/core/spec.h"
 #include "python/core/status.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 // Fields of a dict, each of which has to be asked for. One that is None is left out, and then the
 // field of C stays as it is.

@@ -9,11 +9,9 @@
 #include <cxxabi.h>
 #include <utility>
 
-#include <nanobind/nanobind.h>
+#include "python/core/nanobind.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 // Never returns. The process goes on, and ends without this thread.
 [[noreturn]] void StayHere() noexcept;

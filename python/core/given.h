@@ -7,14 +7,9 @@
 #include <string>
 #include <type_traits>
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-
 #include "python/core/status.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 [[noreturn]] inline void RaiseNot(nb::handle given,
                                   const std::string& what,

@@ -5,11 +5,6 @@
 #include <memory>
 #include <string>
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
-
-#include "python/core/device.h"
 #include "python/core/methods.h"
 #include "python/core/status.h"
 

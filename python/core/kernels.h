@@ -9,32 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
-#include "python/core/gil.h"
+#include "python/core/device.h"
 
 namespace coppice::python {
 
-namespace nb = nanobind;
-
 // A loaded image.
-class Kernels {
- public:
-  Kernels(coppice_kernels* handle, nb::object device)
-      : handle_(handle), device_(std::move(device)) {}
-  Kernels(const Kernels&) = delete;
-  Kernels& operator=(const Kernels&) = delete;
-  ~Kernels() { EndHandle<&coppice_kernels_release>(handle_); }
-
-  coppice_kernels* handle() const { return handle_; }
-  const nb::object& device() const { return device_; }
-
- private:
-  coppice_kernels* handle_;
-  nb::object device_;
-};
+using Kernels = Loaded<coppice_kernels, &coppice_kernels_release>;
 
 // A kernel of an image. It keeps the image.
 struct Kernel {

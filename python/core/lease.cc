@@ -6,13 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
-
 #include "python/core/cycles.h"
-#include "python/core/dtypes.h"
 #include "python/core/status.h"
 
 namespace coppice::python {
@@ -39,10 +33,7 @@ nb::list Detach(Lease& lease, uintptr_t stream) {
   nb::list made;
   for (DLManagedTensorVersioned* const tensor : tensors) {
     const nb::capsule owner(tensor, &DeleteDetached);
-    made.append(nb::cast(std::make_unique<Tensor>(
-        lease.device_object(), Layout::Of(tensor->dl_tensor),
-        reinterpret_cast<uint64_t>(tensor->dl_tensor.data) + tensor->dl_tensor.byte_offset,
-        owner)));
+    made.append(nb::cast(ShownBy(lease.device_object(), tensor->dl_tensor, owner)));
   }
   lease.Release();
   return made;
@@ -93,8 +84,7 @@ std::unique_ptr<Tensor> CountOf(const nb::object& self) {
   const Output& output = nb::cast<const Output&>(self);
   const Scope scope(output.lease(), 0);
   const coppice_view view = Ask<&coppice_read_count>(scope.handle(), output.index());
-  return std::make_unique<Tensor>(output.lease().device_object(), Layout::Of(view.tensor),
-                                  reinterpret_cast<uint64_t>(view.tensor.data), self);
+  return ShownBy(output.lease().device_object(), view.tensor, self);
 }
 
 std::string Describe(const Output& output) {
@@ -167,59 +157,41 @@ std::unique_ptr<HostTensor> Output::ToHost(uintptr_t stream) const {
 namespace {
 
 void BindOutputs(nb::module_& module) {
-  constexpr auto kVisitOutput = [](const Output& output, const auto& visit) {
-    visit(output.lease_object().ptr());
-  };
   nb::class_<Output> output(
       module, "Output",
       "One output of a call, which keeps its lease. It is read by DLPack: in place on CUDA,\n"
       "where calls that would write over it are refused until the consumer drops it; on the\n"
       "emulator as a copy on the CPU. Reading it after it was overwritten raises\n"
       "StaleOutput.",
-      LooksThrough<Output, kVisitOutput>());
+      Keeps<Output, &Output::lease_object>());
   BindNumpy(output);
   BindNoValues(output);
   output.def_prop_ro("lease", &Output::lease_object, "Its lease.")
       .def_prop_ro("index", &Output::index, "Its number among the outputs.")
-      .def_prop_ro("device", [](const Output& self) { return self.lease().device_object(); })
-      .def_prop_ro(
-          "shape", [](const Output& self) { return TupleOf(self.layout().shape); }, "Sizes.")
-      .def_prop_ro(
-          "strides", [](const Output& self) { return TupleOf(self.layout().strides); },
-          "Strides, in elements.")
-      .def_prop_ro(
-          "dtype", [](const Output& self) { return NameOf(self.layout().dtype); },
-          "The element type, as packages name it.")
+      .def_prop_ro("device", [](const Output& self) { return self.lease().device_object(); });
+  BindSizes(output, "The element type, as packages name it.");
+  output
       .def_prop_ro("count", &CountOf,
                    "Where the device writes the real size of the output, for `counts` of\n"
                    "Program.run. Later calls may overwrite it, like the output.")
       .def("data_ptr", &Output::address, "The address of the first element.")
       .def("to_host", &Output::ToHost, nb::arg("stream") = 0, "A copy on the host. Waits for it.")
       .def("to_host_sized", &ToHostSized, nb::arg("stream") = 0,
-           "A copy on the host, of the size that the device counted. Waits for it.")
-      .def("__dlpack__", &ExportOutput, nb::kw_only(), nb::arg("stream").none() = nb::none(),
-           nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
-           nb::arg("copy").none() = nb::none())
-      .def("__dlpack_device__",
-           [](const Output& self) {
-             const DLDevice device = self.lease().device().exported_device();
-             return nb::make_tuple(static_cast<int>(device.device_type), device.device_id);
-           })
-      .def("__repr__", &Describe);
+           "A copy on the host, of the size that the device counted. Waits for it.");
+  BindExport<&ExportOutput>(
+      output, [](const Output& self) { return self.lease().device().exported_device(); });
+  output.def("__repr__", &Describe);
 }
 
 }  // namespace
 
 void BindLeases(nb::module_& module) {
-  constexpr auto kVisitLease = [](const Lease& lease, const auto& visit) {
-    visit(lease.session().ptr());
-  };
   nb::class_<Lease>(
       module, "Lease",
       "The right to read the outputs of one call. While it exists, calls that build on the\n"
       "outputs do not write over them. Any other call may; the outputs are stale from then\n"
       "on.",
-      LooksThrough<Lease, kVisitLease>())
+      Keeps<Lease, &Lease::session>())
       .def_prop_ro(
           "kind", [](const Lease& self) { return coppice_run_kind_name(self.Info().kind); },
           "How the call ran: \"replay\", \"record\", \"warm_up\" or \"eager\".")

@@ -7,17 +7,11 @@
 #include <memory>
 #include <optional>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/device.h"
 #include "python/core/session_call.h"
 #include "python/core/tensor.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 class Lease {
  public:

@@ -5,11 +5,9 @@
 #include <string>
 #include <utility>
 
-#include <nanobind/nanobind.h>
+#include "python/core/nanobind.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 // The class of an object as users know it: "coppice.Tensor".
 inline std::string NameOfType(nb::handle object) {

@@ -1,9 +1,5 @@
 // The extension coppice._core: coppice.h as objects of Python. Links neither CUDA nor PyTorch.
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/callbacks.h"
 #include "python/core/device.h"
 #include "python/core/external.h"

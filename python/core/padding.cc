@@ -9,12 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/given.h"
 #include "python/core/methods.h"
 #include "python/core/session.h"

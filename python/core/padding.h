@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include <nanobind/nanobind.h>
+#include "python/core/nanobind.h"
 
 namespace coppice::python {
 

@@ -8,11 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
-
 #include "python/core/arrays.h"
 #include "python/core/cycles.h"
 #include "python/core/described/session_fields.h"
@@ -185,20 +180,12 @@ uintptr_t WithCall(const Program& program,
   call.program = program.handle;
   if (!options.binding.is_none())
     call.binding = GivenObject<const Binding>(options.binding, "binding").handle;
-  call.inputs = arrays.data();
-  call.input_count = arrays.size();
-  call.scalars = scalars.data();
-  call.scalar_count = static_cast<int64_t>(scalars.size());
-  call.extents = extents.data();
-  call.extent_count = static_cast<int64_t>(extents.size());
-  call.targets = targets.data();
-  call.target_count = targets.size();
-  call.donated = donated.data();
-  call.donated_count = static_cast<int64_t>(donated.size());
-  if (counts) {
-    call.counts = counts->data();
-    call.count_count = counts->size();
-  }
+  SetArray(arrays, call.inputs, call.input_count);
+  SetArray(scalars, call.scalars, call.scalar_count);
+  SetArray(extents, call.extents, call.extent_count);
+  SetArray(targets, call.targets, call.target_count);
+  SetArray(donated, call.donated, call.donated_count);
+  if (counts) SetArray(*counts, call.counts, call.count_count);
   call.stream = reinterpret_cast<void*>(stream);
   if (!options.output_mode.is_none())
     call.output_mode = WordNumber(options.output_mode, kOutputModes, "output_mode");
@@ -288,11 +275,7 @@ void Unbind(const Program& program, const Binding& binding) {
 }
 
 void Progress(void* user, int64_t done, int64_t total) {
-  const coppice_status told =
-      AnswerCallback([&] { CallBack(*static_cast<const nb::object*>(user), done, total); });
-  if (told == COPPICE_OK) return;
-  const GilAcquire acquire;
-  WriteUnraisable();
+  TellCallback([&] { CallBack(*static_cast<const nb::object*>(user), done, total); });
 }
 
 std::vector<int64_t> RowsOf(const std::vector<std::vector<int64_t>>& buckets) {
@@ -340,8 +323,7 @@ void Warm(const Program& program,
   options.lane = lane;
   if (!binding.is_none()) options.binding = GivenObject<const Binding>(binding, "binding").handle;
   if (!scratch.is_none()) options.scratch = GivenObject<const Binding>(scratch, "scratch").handle;
-  options.scalars = numbers.data();
-  options.scalar_count = static_cast<int64_t>(numbers.size());
+  SetArray(numbers, options.scalars, options.scalar_count);
   if (!progress.is_none()) {
     if (PyCallable_Check(progress.ptr()) == 0) RaiseNot(progress, "progress", "function");
     options.progress = &Progress;
@@ -374,18 +356,12 @@ void BindCall(nb::class_<Program>& bound, const char* name, const char* doc) {
 }  // namespace
 
 void BindPrograms(nb::module_& module) {
-  constexpr auto kVisitBinding = [](const Binding& binding, const auto& visit) {
-    visit(binding.program.ptr());
-  };
-  constexpr auto kVisitProgram = [](const Program& program, const auto& visit) {
-    visit(program.session.ptr());
-  };
   nb::class_<Binding>(module, "Binding", "Static inputs and outputs that are bound to a program.",
-                      LooksThrough<Binding, kVisitBinding>())
+                      Keeps<Binding, &Binding::program>())
       .def_ro("tensors", &Binding::tensors);
 
   nb::class_<Program> program(module, "Program", "A program of a session.",
-                              LooksThrough<Program, kVisitProgram>());
+                              Keeps<Program, &Program::session>());
   program.def_ro("name", &Program::name)
       .def_ro("variant", &Program::variant)
       .def_ro("session", &Program::session)

@@ -6,10 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
-
 #include "python/core/arrays.h"
 #include "python/core/callbacks.h"
 #include "python/core/described/session_fields.h"
@@ -110,16 +106,11 @@ std::unique_ptr<Program> RegisterPackage(const nb::object& self,
                               .tensor = &array.tensor()});
   }
   const Functions given_functions(session, functions, texts);
-  options.policies = read_policies.data();
-  options.policy_count = static_cast<int64_t>(read_policies.size());
-  options.joint = read_joint.data();
-  options.joint_count = static_cast<int64_t>(read_joint.size());
-  options.claims = read_claims.data();
-  options.claim_count = static_cast<int64_t>(read_claims.size());
-  options.constants = read_constants.data();
-  options.constant_count = static_cast<int64_t>(read_constants.size());
-  options.functions = given_functions.data();
-  options.function_count = given_functions.size();
+  SetArray(read_policies, options.policies, options.policy_count);
+  SetArray(read_joint, options.joint, options.joint_count);
+  SetArray(read_claims, options.claims, options.claim_count);
+  SetArray(read_constants, options.constants, options.constant_count);
+  SetArray(given_functions, options.functions, options.function_count);
   const SessionCall call(session);
   coppice_program* made = nullptr;
   const coppice_status status = Unlocked([&] {

@@ -6,11 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <nanobind/stl/pair.h>
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
-
 #include "python/core/arrays.h"
 #include "python/core/callbacks.h"
 #include "python/core/cycles.h"
@@ -78,8 +73,7 @@ nb::dict LoadProfile(const Session& session,
   for (const nb::handle binding : bindings)
     handles.push_back(GivenObject<const Binding>(binding, "bindings").handle);
   auto options = Blank<coppice_profile_options>();
-  options.bindings = handles.data();
-  options.binding_count = static_cast<int64_t>(handles.size());
+  SetArray(handles, options.bindings, options.binding_count);
   options.graphs_max = graphs_max;
   options.bytes_max = bytes_max;
   const coppice_loaded_profile loaded =
@@ -170,13 +164,9 @@ void Loan::Return(uintptr_t stream) {
 }
 
 void Session::Log(void* user, const char* line) {
-  const coppice_status told = AnswerCallback([&] {
+  TellCallback([&] {
     CallBack(nb::object(static_cast<const Session*>(user)->callbacks_["log"]), nb::str(line));
   });
-  if (told == COPPICE_OK) return;
-  // Nobody asked for the line, so that there is no call that could fail.
-  const GilAcquire acquire;
-  WriteUnraisable();
 }
 
 coppice_status Session::Vote(void* user, coppice_vote* vote) {
@@ -204,15 +194,10 @@ coppice_status Session::Barrier(void* user) {
 
 int64_t Session::NowNs(void* user) {
   auto& session = *static_cast<Session*>(user);
-  int64_t now = 0;
-  const coppice_status told = AnswerCallback([&] {
+  TellCallback([&] {
     session.now_ns_ =
         Given<int64_t>(CallBack(nb::object(session.callbacks_["now_ns"])), "session: now_ns");
-    now = session.now_ns_;
   });
-  if (told == COPPICE_OK) return now;
-  const GilAcquire acquire;
-  WriteUnraisable();  // As of `log`.
   return session.now_ns_;
 }
 

@@ -8,16 +8,10 @@
 #include <string>
 #include <utility>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/device.h"
 #include "python/core/session_call.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 class Session {
  public:

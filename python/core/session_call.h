@@ -8,15 +8,9 @@
 #include <set>
 #include <string>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/status.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 class Session;
 

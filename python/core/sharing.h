@@ -6,14 +6,10 @@
 
 #include <string>
 
-#include <nanobind/nanobind.h>
-
 #include "python/core/methods.h"
 #include "python/core/status.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 // Makes copy.copy of a class of the module give the object itself, and deepcopy and pickle raise
 // TypeError: a second one would end what the first one needs.

@@ -7,9 +7,6 @@
 #include <tuple>
 #include <utility>
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
 #include "python/core/described/session_fields.h"
 #include "python/core/dtypes.h"
 #include "python/core/fields.h"
@@ -153,8 +150,7 @@ void ProgramSpec::ReadJoint(nb::handle given) {
   if (!nb::isinstance<nb::dict>(given)) RaiseNot(given, "spec: joint", "dict");
   for (const auto& [symbols, policy] : nb::borrow<nb::dict>(given))
     joint_.push_back(JointPolicyOf(symbols, policy, texts_));
-  spec_.joint = joint_.data();
-  spec_.joint_count = static_cast<int64_t>(joint_.size());
+  SetArray(joint_, spec_.joint, spec_.joint_count);
 }
 
 void ProgramSpec::ReadRagged(const nb::list& given) {
@@ -170,8 +166,7 @@ void ProgramSpec::ReadRagged(const nb::list& given) {
     fields.Word("by", kRaggedBys, read.by);
     fields.CheckNames();
   }
-  spec_.ragged = ragged_.data();
-  spec_.ragged_count = static_cast<int64_t>(ragged_.size());
+  SetArray(ragged_, spec_.ragged, spec_.ragged_count);
 }
 
 ProgramSpec::ProgramSpec(const nb::dict& given) {
@@ -203,14 +198,10 @@ ProgramSpec::ProgramSpec(const nb::dict& given) {
   fields.Flag("one_stream", spec_.one_stream);
   fields.Flag("thread_safe", spec_.thread_safe);
   fields.CheckNames();
-  spec_.symbols = symbols_.data();
-  spec_.symbol_count = static_cast<int64_t>(symbols_.size());
-  spec_.inputs = inputs_.data();
-  spec_.input_count = static_cast<int64_t>(inputs_.size());
-  spec_.outputs = outputs_.data();
-  spec_.output_count = static_cast<int64_t>(outputs_.size());
-  spec_.scalars = scalars_.data();
-  spec_.scalar_count = static_cast<int64_t>(scalars_.size());
+  SetArray(symbols_, spec_.symbols, spec_.symbol_count);
+  SetArray(inputs_, spec_.inputs, spec_.input_count);
+  SetArray(outputs_, spec_.outputs, spec_.output_count);
+  SetArray(scalars_, spec_.scalars, spec_.scalar_count);
 }
 
 }  // namespace coppice::python

@@ -9,15 +9,9 @@
 #include <string>
 #include <vector>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/status.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 // A spec of C out of a dict of Python; its texts live as long as this.
 class ProgramSpec {

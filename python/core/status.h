@@ -10,15 +10,9 @@
 #include <type_traits>
 #include <utility>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/gil.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 // Raises the class of coppice.errors that `status` has, with this thread's last message; an
 // exception that a callback of this thread raised meanwhile goes on as it is.
@@ -81,6 +75,13 @@ template <typename... Parameters>
 std::tuple<Parameters...> ParametersOf(coppice_status (*)(Parameters...));
 }  // namespace internal
 
+// Where an array of a struct of C begins, and how long it is.
+template <typename Values, typename First>
+void SetArray(Values& values, First*& first, int64_t& count) {
+  first = values.data();
+  count = static_cast<int64_t>(values.size());
+}
+
 enum class Gil : bool { kHeld, kReleased };
 
 // Calls a function of C, and raises what it fails with. If its last argument is left out, that is
@@ -134,6 +135,14 @@ coppice_status AnswerCallback(Call&& call) noexcept {
   } catch (const std::exception& error) {
     return internal::TellException(error.what());
   }
+}
+
+// The same of a callback that nobody waits for: an exception is told as unraisable.
+template <typename Call>
+void TellCallback(Call&& call) noexcept {
+  if (AnswerCallback(call) == COPPICE_OK) return;
+  const GilAcquire acquire;
+  WriteUnraisable();
 }
 
 }  // namespace coppice::python

@@ -8,14 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/string_view.h>
-#include <nanobind/stl/unique_ptr.h>
-#include <nanobind/stl/vector.h>
-
 #include "python/core/arrays.h"
 #include "python/core/device.h"
-#include "python/core/dtypes.h"
 #include "python/core/given.h"
 #include "python/core/lease.h"
 #include "python/core/methods.h"
@@ -56,11 +50,6 @@ void DeleteUnused(PyObject* capsule, const char* name) {
 
 constexpr char kVersioned[] = "dltensor_versioned";
 constexpr char kOld[] = "dltensor";
-
-nb::tuple DLPackDevice(const Tensor& tensor) {
-  const DLDevice device = tensor.device().exported_device();
-  return nb::make_tuple(static_cast<int>(device.device_type), device.device_id);
-}
 
 // What __dlpack__ of a tensor answers: in place on CUDA, a copy of the host on an emulator or where
 // the CPU is asked for.
@@ -103,18 +92,10 @@ std::string Describe(const Shown& tensor, const char* kind) {
 
 template <typename Shown>
 void BindLayout(nb::class_<Shown>& bound) {
-  bound
-      .def_prop_ro(
-          "shape", [](const Shown& self) { return TupleOf(self.layout().shape); }, "Sizes.")
-      .def_prop_ro(
-          "strides", [](const Shown& self) { return TupleOf(self.layout().strides); },
-          "Strides, in elements.")
-      .def_prop_ro(
-          "dtype", [](const Shown& self) { return NameOf(self.layout().dtype); },
-          "The element type, as packages name it: \"f32\", \"bf16\", \"i64\".")
-      .def_prop_ro(
-          "nbytes", [](const Shown& self) { return self.layout().SpanBytes(); },
-          "Bytes from the first element to the end of the last.");
+  BindSizes(bound, "The element type, as packages name it: \"f32\", \"bf16\", \"i64\".");
+  bound.def_prop_ro(
+      "nbytes", [](const Shown& self) { return self.layout().SpanBytes(); },
+      "Bytes from the first element to the end of the last.");
 }
 
 }  // namespace
@@ -264,6 +245,13 @@ std::unique_ptr<HostTensor> Tensor::ToHost(uintptr_t stream) const {
   return CopyToHost(device(), layout_, address_, stream);
 }
 
+std::unique_ptr<Tensor> ShownBy(const nb::object& device,
+                                const DLTensor& tensor,
+                                nb::object owner) {
+  const auto address = reinterpret_cast<uint64_t>(tensor.data) + tensor.byte_offset;
+  return std::make_unique<Tensor>(device, Layout::Of(tensor), address, std::move(owner));
+}
+
 std::unique_ptr<HostTensor> CopyToHost(const Device& device,
                                        const Layout& layout,
                                        uint64_t address,
@@ -303,12 +291,8 @@ void BindTensors(nb::module_& module) {
       "numpy.from_dlpack(t).");
   BindLayout(host);
   BindNoValues(host);
-  host.def("__dlpack__", &ExportHost, nb::kw_only(), nb::arg("stream").none() = nb::none(),
-           nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
-           nb::arg("copy").none() = nb::none())
-      .def("__dlpack_device__",
-           [](const HostTensor&) { return nb::make_tuple(static_cast<int>(kDLCPU), 0); })
-      .def("__repr__", [](const HostTensor& self) { return Describe(self, "coppice.HostTensor"); });
+  BindExport<&ExportHost>(host, [](const HostTensor&) { return DLDevice{kDLCPU, 0}; });
+  host.def("__repr__", [](const HostTensor& self) { return Describe(self, "coppice.HostTensor"); });
 
   nb::class_<Tensor> tensor(
       module, "Tensor",
@@ -323,12 +307,10 @@ void BindTensors(nb::module_& module) {
            "Copies a CPU tensor of the same sizes and type into this one, in the order of the\n"
            "stream (0: the device's own). Waits for the stream.")
       .def("to_host", &Tensor::ToHost, nb::arg("stream") = 0,
-           "A copy on the host, after the work of the stream. Waits for the stream.")
-      .def("__dlpack__", &ExportTensor, nb::kw_only(), nb::arg("stream").none() = nb::none(),
-           nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
-           nb::arg("copy").none() = nb::none())
-      .def("__dlpack_device__", &DLPackDevice)
-      .def("__repr__", [](const Tensor& self) { return Describe(self, "coppice.Tensor"); });
+           "A copy on the host, after the work of the stream. Waits for the stream.");
+  BindExport<&ExportTensor>(tensor,
+                            [](const Tensor& self) { return self.device().exported_device(); });
+  tensor.def("__repr__", [](const Tensor& self) { return Describe(self, "coppice.Tensor"); });
 }
 
 }  // namespace coppice::python

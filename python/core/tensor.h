@@ -10,13 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
+#include "python/core/dtypes.h"
+#include "python/core/nanobind.h"
 
 namespace coppice::python {
-
-namespace nb = nanobind;
 
 class Device;
 
@@ -96,6 +93,11 @@ class Tensor {
   nb::object owner_;
 };
 
+// A tensor of DLPack on the device, in memory that `owner` keeps.
+std::unique_ptr<Tensor> ShownBy(const nb::object& device,
+                                const DLTensor& tensor,
+                                nb::object owner = {});
+
 // Bytes from a device's address to a host tensor of that layout. Waits for `stream`.
 std::unique_ptr<HostTensor> CopyToHost(const Device& device,
                                        const Layout& layout,
@@ -113,6 +115,32 @@ void BindNumpy(nb::class_<Class>& bound) {
   bound.def("numpy", &AsNumpy, "A copy as a NumPy array.")
       .def("__array__", &AsArray, nb::arg("dtype").none() = nb::none(), nb::kw_only(),
            nb::arg("copy").none() = nb::none());
+}
+
+// Adds sizes, strides and the type to a class that has a layout.
+template <typename Class>
+void BindSizes(nb::class_<Class>& bound, const char* dtype_doc) {
+  bound
+      .def_prop_ro(
+          "shape", [](const Class& self) { return TupleOf(self.layout().shape); }, "Sizes.")
+      .def_prop_ro(
+          "strides", [](const Class& self) { return TupleOf(self.layout().strides); },
+          "Strides, in elements.")
+      .def_prop_ro(
+          "dtype", [](const Class& self) { return NameOf(self.layout().dtype); }, dtype_doc);
+}
+
+// Adds the protocol of DLPack: `Export` makes capsules, and `on` says what device they show.
+template <auto Export, typename Class, typename On>
+void BindExport(nb::class_<Class>& bound, const On& on) {
+  bound
+      .def("__dlpack__", Export, nb::kw_only(), nb::arg("stream").none() = nb::none(),
+           nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
+           nb::arg("copy").none() = nb::none())
+      .def("__dlpack_device__", [on](const Class& self) {
+        const DLDevice device = on(self);
+        return nb::make_tuple(static_cast<int>(device.device_type), device.device_id);
+      });
 }
 
 // What a tensor cannot be asked on the host: its truth, and whether it equals something. Python

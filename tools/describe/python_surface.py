@@ -98,10 +98,6 @@ SOURCE_HEADER = """\
 
 #include <vector>
 
-#include <nanobind/nanobind.h>
-
-@include coppice/coppice.h
-
 @include python/core/fields.h
 
 namespace coppice::python {

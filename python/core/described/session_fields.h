@@ -6,10 +6,6 @@
 
 #include <vector>
 
-#include <nanobind/nanobind.h>
-
-#include "coppice/coppice.h"
-
 #include "python/core/fields.h"
 
 namespace coppice::python {
