@@ -48,10 +48,11 @@ absl::StatusOr<Tensors> CountsOf(const coppice_call& given, DLDevice device) {
 }
 
 absl::Status TakeDonated(const coppice_call& given, ReadCall& read) {
-  COPPICE_RETURN_IF_ERROR(CheckArray(given.donated, given.donated_count, "donated"));
-  for (int64_t i = 0; i < given.donated_count; ++i)
-    COPPICE_RETURN_IF_ERROR(CheckHandle(given.donated[i], "donated: an element"));
-  read.donors.assign(given.donated, given.donated + given.donated_count);
+  COPPICE_ASSIGN_OR_RETURN(const auto donors,
+                           SpanOf(given.donated, given.donated_count, "donated"));
+  for (const coppice_lease* donor : donors)
+    COPPICE_RETURN_IF_ERROR(CheckHandle(donor, "donated: an element"));
+  read.donors.assign(donors.begin(), donors.end());
   read.donated.resize(read.donors.size());
   for (size_t i = 0; i < read.donors.size(); ++i)
     read.donated[i] = std::move(read.donors[i]->lease);
@@ -75,10 +76,8 @@ absl::Status ReadCallInto(const coppice_session& session,
   COPPICE_ASSIGN_OR_RETURN(
       read.targets, TensorsOf(given.targets, given.target_count, session.device->dl(), "target"));
   call.targets = read.targets;
-  COPPICE_RETURN_IF_ERROR(CheckArray(given.scalars, given.scalar_count, "scalars"));
-  call.scalars = std::span(given.scalars, static_cast<size_t>(given.scalar_count));
-  COPPICE_RETURN_IF_ERROR(CheckArray(given.extents, given.extent_count, "extents"));
-  call.extents = std::span(given.extents, static_cast<size_t>(given.extent_count));
+  COPPICE_ASSIGN_OR_RETURN(call.scalars, SpanOf(given.scalars, given.scalar_count, "scalars"));
+  COPPICE_ASSIGN_OR_RETURN(call.extents, SpanOf(given.extents, given.extent_count, "extents"));
   COPPICE_ASSIGN_OR_RETURN(call.output_mode, EnumOf<OutputMode>(given.output_mode, "output_mode"));
   COPPICE_ASSIGN_OR_RETURN(call.poison, EnumOf<Poison>(given.poison, "poison"));
   COPPICE_ASSIGN_OR_RETURN(read.counts, CountsOf(given, session.device->dl()));

@@ -9,7 +9,6 @@
 #include "coppice/base/status.h"
 
 #include "capi/answer.h"
-#include "capi/host_operation.h"
 
 namespace coppice::capi {
 namespace {
@@ -310,20 +309,6 @@ void coppice_device::EndRetired() {
 
 DLDevice coppice_device::dl() const {
   return {.device_type = coppice::capi::DeviceTypeOf(kind()), .device_id = ordinal};
-}
-
-absl::StatusOr<coppice::Kernel> coppice_device::HostOperationKernel() {
-  if (emulator == nullptr)
-    return coppice::FailedPrecondition(
-        "COPPICE_ON_HOST: a GPU runs no functions of the host; launch on the stream");
-  const std::lock_guard lock(mutex);
-  if (!host_operations) {
-    COPPICE_ASSIGN_OR_RETURN(
-        coppice::KernelLibrary library,
-        coppice::KernelLibrary::Load(*driver, coppice::capi::HostOperationImage()));
-    host_operations.emplace(std::move(library));
-  }
-  return host_operations->Get(coppice::capi::kHostOperationName);
 }
 
 void coppice_device::TellHostFailure(const absl::Status& status) {

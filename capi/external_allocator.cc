@@ -9,6 +9,7 @@
 #include "coppice/base/status.h"
 
 #include "capi/answer.h"
+#include "capi/context.h"
 #include "capi/device_memory.h"
 
 namespace coppice::capi {

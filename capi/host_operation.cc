@@ -12,13 +12,12 @@
 #include <vector>
 
 #include "coppice/base/status.h"
+#include "coppice/runtime/kernel_image.h"
 #include "coppice/runtime/launch.h"
 
 #include "capi/function_call.h"
 
 namespace coppice::capi {
-
-const char* const kHostOperationName = "CoppiceHostOperation";
 
 namespace {
 
@@ -105,10 +104,6 @@ PackedTensor Packed(const Tensor& tensor) {
 
 }  // namespace
 
-const KernelImage& HostOperationImage() {
-  return kImage;
-}
-
 absl::Status LaunchHostOperation(coppice_device& device,
                                  StepFunctionRecord& function,
                                  const FunctionCall& call) {
@@ -132,3 +127,16 @@ absl::Status LaunchHostOperation(coppice_device& device,
 }
 
 }  // namespace coppice::capi
+
+absl::StatusOr<coppice::Kernel> coppice_device::HostOperationKernel() {
+  if (emulator == nullptr)
+    return coppice::FailedPrecondition(
+        "COPPICE_ON_HOST: a GPU runs no functions of the host; launch on the stream");
+  const std::lock_guard lock(mutex);
+  if (!host_operations) {
+    COPPICE_ASSIGN_OR_RETURN(coppice::KernelLibrary library,
+                             coppice::KernelLibrary::Load(*driver, coppice::capi::kImage));
+    host_operations.emplace(std::move(library));
+  }
+  return host_operations->Get(coppice::capi::kHostOperation.name);
+}

@@ -10,15 +10,10 @@
 #include "absl/status/status.h"
 
 #include "coppice/graphs/package_program.h"
-#include "coppice/runtime/kernel_image.h"
 
 #include "capi/handles.h"
 
 namespace coppice::capi {
-
-// The image with that kernel, and its name.
-const KernelImage& HostOperationImage();
-extern const char* const kHostOperationName;
 
 // Queues `function` on the call's stream. `device` and `function` outlive every launch and replay
 // of it. Errors: kFailedPrecondition a GPU; kInvalidArgument more tensors or options than fit.

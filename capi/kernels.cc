@@ -89,7 +89,7 @@ absl::Status LaunchOn(coppice_kernel& kernel,
                       int32_t argument_count,
                       void* stream) {
   COPPICE_ASSIGN_OR_RETURN(const coppice_launch_shape read, ReadStruct(given));
-  COPPICE_RETURN_IF_ERROR(CheckArray(arguments, argument_count, "arguments"));
+  COPPICE_ASSIGN_OR_RETURN(const auto values, SpanOf(arguments, argument_count, "arguments"));
   COPPICE_RETURN_IF_ERROR(CheckStream(stream));
   COPPICE_RETURN_IF_ERROR(
       CheckNotReset(*kernel.kernels->device, kernel.kernels->resets, "kernels"));
@@ -97,7 +97,7 @@ absl::Status LaunchOn(coppice_kernel& kernel,
   COPPICE_RETURN_IF_ERROR(Allow(kernel, shape));
   if (ProgramNeeds* const needs = WhoseCode().needs) needs->Keep(*kernel.kernels);
   return Launch(*kernel.kernels->device->driver, kernel.kernel, static_cast<CuStream>(stream),
-                std::span(arguments, static_cast<size_t>(argument_count)), shape);
+                values, shape);
 }
 
 }  // namespace

@@ -266,9 +266,8 @@ absl::StatusOr<ProgramSpec> SpecOf(const coppice_program_spec& given) {
   }
   COPPICE_RETURN_IF_ERROR(ReadJoint(given, symbols, spec));
   COPPICE_RETURN_IF_ERROR(ReadRaggedAndTensors(given, reader));
-  COPPICE_RETURN_IF_ERROR(CheckArray(given.guards, given.guard_count, "guards"));
-  for (int64_t i = 0; i < given.guard_count; ++i)
-    spec.guards.push_back(TextOf(given.guards[i]));
+  COPPICE_ASSIGN_OR_RETURN(const auto guards, SpanOf(given.guards, given.guard_count, "guards"));
+  std::ranges::transform(guards, std::back_inserter(spec.guards), &TextOf);
   return std::move(spec);
 }
 

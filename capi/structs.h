@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 #include <typeinfo>
 #include <vector>
@@ -62,6 +63,13 @@ inline absl::Status CheckArray(const void* first, int64_t count, const char* nam
   if (first == nullptr && count > 0)
     return InvalidArgument("{}: null, but its count is {}", name, count);
   return absl::OkStatus();
+}
+
+// `count` elements that lie at `first`.
+template <typename Element>
+absl::StatusOr<std::span<Element>> SpanOf(Element* first, int64_t count, const char* name) {
+  COPPICE_RETURN_IF_ERROR(CheckArray(first, count, name));
+  return std::span(first, static_cast<size_t>(count));
 }
 
 // Copies of an array of structs, which lie as far apart as the first says.

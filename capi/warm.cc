@@ -1,7 +1,6 @@
 // What is recorded, or planned, ahead of calls.
 
 #include <cstdint>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,13 +25,6 @@ absl::StatusOr<Buckets> BucketsOf(const int64_t* extents, int64_t count, int64_t
   return buckets;
 }
 
-absl::StatusOr<std::span<const int64_t>> NumbersOf(const int64_t* numbers,
-                                                   int64_t count,
-                                                   const char* what) {
-  COPPICE_RETURN_IF_ERROR(CheckArray(numbers, count, what));
-  return std::span(numbers, static_cast<size_t>(count));
-}
-
 // The options, but for what a step has of its own.
 absl::StatusOr<WarmOptions> OptionsOf(const coppice_session& session,
                                       const coppice_warm_options& given) {
@@ -52,7 +44,7 @@ absl::Status WarmBuckets(coppice_session& session,
   COPPICE_ASSIGN_OR_RETURN(options.scratch, BindingOf(session, given.scratch));
   COPPICE_ASSIGN_OR_RETURN(const Binding* const binding, BindingOf(session, given.binding));
   COPPICE_ASSIGN_OR_RETURN(const auto scalars,
-                           NumbersOf(given.scalars, given.scalar_count, "scalars"));
+                           SpanOf(given.scalars, given.scalar_count, "scalars"));
   return session.session->warming().Warm(program, binding, buckets, scalars, options);
 }
 
@@ -79,11 +71,10 @@ absl::StatusOr<WarmStep> StepOf(const coppice_session& session, const coppice_wa
   COPPICE_ASSIGN_OR_RETURN(step.scratch, BindingOf(session, given.scratch));
   if (given.symbol_count > kSymbolsMax)
     return InvalidArgument("bucket: {} symbols; 0 to {}", given.symbol_count, kSymbolsMax);
-  COPPICE_ASSIGN_OR_RETURN(const auto bucket,
-                           NumbersOf(given.bucket, given.symbol_count, "bucket"));
+  COPPICE_ASSIGN_OR_RETURN(const auto bucket, SpanOf(given.bucket, given.symbol_count, "bucket"));
   step.bucket.assign(bucket.begin(), bucket.end());
   COPPICE_ASSIGN_OR_RETURN(const auto scalars,
-                           NumbersOf(given.scalars, given.scalar_count, "scalars"));
+                           SpanOf(given.scalars, given.scalar_count, "scalars"));
   step.scalars.assign(scalars.begin(), scalars.end());
   COPPICE_ASSIGN_OR_RETURN(step.feeds, FeedsOf(given.feeds, given.feed_count, "feeds"));
   COPPICE_ASSIGN_OR_RETURN(step.counts, FeedsOf(given.counts, given.count_count, "counts"));
@@ -155,7 +146,7 @@ coppice_status coppice_plan(coppice_session* session,
   return AnswerOn(session, [&]() -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const Program* const of, ProgramOf(*session, program));
     COPPICE_ASSIGN_OR_RETURN(const Buckets rows, BucketsOf(buckets, bucket_count, symbol_count));
-    COPPICE_ASSIGN_OR_RETURN(const auto values, NumbersOf(scalars, scalar_count, "scalars"));
+    COPPICE_ASSIGN_OR_RETURN(const auto values, SpanOf(scalars, scalar_count, "scalars"));
     COPPICE_RETURN_IF_ERROR(ReadArray(out, bucket_count).status());
     const std::shared_lock looking(session->looking);
     COPPICE_ASSIGN_OR_RETURN(const std::vector<PlannedBucket> planned,

@@ -35,10 +35,11 @@ std::vector<std::string> LinesOf(const std::string& text) {
   return lines;
 }
 
-// A method that is one quick call of C on the device.
+// A method that is one call of C on the device.
 template <auto Function>
 auto AskDevice(const Device& device) {
-  return Ask<Function>(device.handle());
+  const CallbackScope callbacks;
+  return AskUnlocked<Function>(device.handle());
 }
 
 // A property out of what the device says of itself.
@@ -112,11 +113,6 @@ DLDevice Device::dl() const {
 
 DLDevice Device::exported_device() const {
   return is_emulator() ? DLDevice{.device_type = kDLCPU, .device_id = 0} : dl();
-}
-
-void Device::Synchronize() const {
-  const CallbackScope callbacks;
-  AskUnlocked<&coppice_device_synchronize>(handle_);
 }
 
 std::vector<std::string> Device::FindingsSince(int64_t since) const {
@@ -289,7 +285,7 @@ void BindDevices(nb::module_& module) {
       .def_prop_ro("stream", &Device::own_stream, "The device's own stream, made at its first use.")
       .def("make_current", &AskDevice<&coppice_device_make_current>,
            "Makes its context current on this thread.")
-      .def("synchronize", &Device::Synchronize,
+      .def("synchronize", &AskDevice<&coppice_device_synchronize>,
            "Waits for all work. Raises an error of that work, once.")
       .def("create_stream", &Device::CreateStream, "Creates a stream, which belongs to the caller.")
       .def("destroy_stream", &Device::DestroyStream, nb::arg("stream"))

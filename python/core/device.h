@@ -29,7 +29,6 @@ class Device {
   // What other libraries see tensors on: the CPU for an emulator's, of which they get copies.
   DLDevice exported_device() const;
 
-  void Synchronize() const;
   // What was found behind the first `since` findings, each text once.
   std::vector<std::string> FindingsSince(int64_t since) const;
   // Makes an emulator as new. Raises FailedPrecondition while a session of it is open.

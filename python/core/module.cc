@@ -5,7 +5,6 @@
 #include "python/core/external.h"
 #include "python/core/kernels.h"
 #include "python/core/lease.h"
-#include "python/core/padding.h"
 #include "python/core/session.h"
 #include "python/core/sharing.h"
 #include "python/core/tensor.h"

@@ -1,7 +1,5 @@
 // Policies as Python says them.
 
-#include "python/core/padding.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <deque>

@@ -120,5 +120,6 @@ class Loan {
 void BindSessions(nb::module_& module);
 void BindRegistering();  // Methods of sessions.
 void BindPrograms(nb::module_& module);
+void BindPadding(nb::module_& module);  // Policies, also those of programs.
 
 }  // namespace coppice::python
