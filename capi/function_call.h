@@ -64,4 +64,10 @@ class StepFunctionRecord : public Counted {
   std::set<OptionTexts> options_;  // Guarded by mutex_.
 };
 
+// Queues `function` on the call's stream. `device` and `function` outlive every launch and replay
+// of it. Errors: kFailedPrecondition a GPU; kInvalidArgument more tensors or options than fit.
+absl::Status LaunchHostOperation(coppice_device& device,
+                                 StepFunctionRecord& function,
+                                 const FunctionCall& call);
+
 }  // namespace coppice::capi

@@ -1,6 +1,7 @@
-// One kernel of the emulator that calls functions of the host.
-
-#include "capi/host_operation.h"
+// Functions of `call` steps that compute on the host, as work of the emulator.
+//
+// Each is a launch of one kernel, whose parameters hold the tensors: the emulator runs it in the
+// order of its stream or graph, and checks that order by the bytes of the tensors.
 
 #include <algorithm>
 #include <array>
@@ -15,10 +16,9 @@
 #include "coppice/runtime/kernel_image.h"
 #include "coppice/runtime/launch.h"
 
-#include "capi/function_call.h"
+#include "capi/handles.h"
 
 namespace coppice::capi {
-
 namespace {
 
 constexpr size_t kTensorsMax = 24;  // A launch's parameters are at most 4 KiB.

@@ -16,7 +16,6 @@
 #include "capi/context.h"
 #include "capi/described/session_fields.h"
 #include "capi/failure.h"
-#include "capi/host_operation.h"
 #include "capi/policies.h"
 #include "capi/structs.h"
 #include "capi/tensors.h"

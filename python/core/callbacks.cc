@@ -9,6 +9,7 @@
 
 #include "python/core/cycles.h"
 #include "python/core/device.h"
+#include "python/core/given.h"
 #include "python/core/session_call.h"
 #include "python/core/status.h"
 
