@@ -26,8 +26,9 @@ try:
 
     import sympy
     from torch._inductor.runtime import hints, triton_heuristics
-    from torch.utils._sympy.functions import (CeilToInt, FloatTrueDiv, FloorDiv, FloorToInt,
-                                              IntTrueDiv, Mod, PythonMod, ToFloat, TruncToInt)
+    from torch.utils._sympy.functions import (CeilToInt, FloatPow, FloatTrueDiv, FloorDiv,
+                                              FloorToInt, IntTrueDiv, Mod, OpaqueUnaryFn_sqrt,
+                                              PythonMod, ToFloat, TruncToInt)
 
     import attention_kernels
     import coppice.torch
@@ -178,6 +179,9 @@ class BackendLiftsTest(unittest.TestCase):
                 (CeilToInt(FloatTrueDiv(ToFloat(n), number(0.1))), "10 * n"),
                 (CeilToInt(FloatTrueDiv(ToFloat(-2 * n), number(-0.3))), "ceildiv(20 * n, 3)"),
                 (FloorToInt(FloatTrueDiv(ToFloat(m * n), number(0.05))), "20 * m * n"),
+                (TruncToInt(FloatPow(ToFloat(n**2), number(0.5))), "n"),
+                (CeilToInt(OpaqueUnaryFn_sqrt(ToFloat(FloorDiv(n, 2)**2))), "n // 2"),
+                (TruncToInt(1.5 * OpaqueUnaryFn_sqrt(ToFloat(m**2))), None),
                 (TruncToInt(IntTrueDiv(m * n, n + 1)), None)):
             with self.subTest(expression=expression):
                 found = text_of(expression)
@@ -190,6 +194,7 @@ class BackendLiftsTest(unittest.TestCase):
                                      run(*sizes)[0], sizes)
         for expression in (TruncToInt(0.7 * ToFloat(n)), ToFloat(n), number(1.5) * n,
                            CeilToInt(FloatTrueDiv(ToFloat(n), number(0.7))),  # 31 of 21.
+                           TruncToInt(FloatPow(ToFloat(n), number(0.5))),
                            FloorToInt(FloatTrueDiv(IntTrueDiv(n, 3), number(2)))):
             with self.subTest(expression=expression), self.assertRaises(ExportError):
                 text_of(expression)

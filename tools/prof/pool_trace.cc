@@ -18,6 +18,7 @@
 
 #include "coppice/base/status.h"
 #include "coppice/base/units.h"
+#include "coppice/graphs/session_options.h"
 
 #include "tools/prof/trace_tokens.h"
 #include "tools/prof/traced_node.h"
@@ -26,7 +27,6 @@
 namespace coppice {
 namespace {
 
-constexpr int64_t kLanesMax = 4096;
 constexpr size_t kLineBytesMax = 8 * kMiB;  // Parsed and printed, a line takes 90 times as much.
 constexpr int kDepthMax = 8;                // Of a definition; a node's is 4.
 

@@ -88,6 +88,9 @@ def halved(e):
         number = sympy.Rational(*float(e).as_integer_ratio())
         if number.q <= EXACT_MAX and abs(number.p) <= EXACT_MAX:
             return sympy.Integer(number.p), sympy.Integer(number.q)
+    root = root_of_square(e)
+    if root is not None:
+        return root, sympy.Integer(1)
     parts = [halved(part) for part in e.args] if e.args and name in (
         "Add", "Mul", "IntTrueDiv", "FloatTrueDiv") else []
     if name == "Mul":
@@ -99,6 +102,20 @@ def halved(e):
         (base, above), (divisor, below) = parts
         return base * below * (1 if divisor > 0 else -1), above * abs(divisor)
     raise ExportError(f"the fraction {e} may be rounded, which integers do not follow")
+
+
+def root_of_square(e):
+    """|x| for the root of the square of an integer x, which is exact in floating point; None for
+    anything else."""
+    name = type(e).__name__
+    if name != "OpaqueUnaryFn_sqrt" and not (name == "FloatPow" and e.args[1] == 0.5):
+        return None
+    square = e.args[0].args[0] if type(e.args[0]).__name__ == "ToFloat" else e.args[0]
+    if not (type(square).__name__ in ("Pow", "PowByNatural") and square.args[1] == 2
+            and square.args[0].is_integer):
+        return None
+    x = square.args[0]
+    return x if x.is_nonnegative else sympy.Max(x, -x)
 
 
 class Printer:
