@@ -80,10 +80,11 @@ void ParseDonated(Fields& fields, TracedNode& node) {
       fields.Refuse("donated", "a list of [offset, bytes, step]");
       return;
     }
-    node.donated.push_back({.lifetime = {{.lower = 0, .upper = row[2].get<int64_t>()}},
-                            .bytes = row[1].get<int64_t>(),
-                            .alignment = 1,
-                            .fixed_offset = row[0].get<int64_t>()});
+    Buffer& donated = node.donated.emplace_back();
+    donated.lifetime = {{.lower = 0, .upper = row[2].get<int64_t>()}};
+    donated.bytes = row[1].get<int64_t>();
+    donated.alignment = 1;
+    donated.fixed_offset = row[0].get<int64_t>();
   }
 }
 
