@@ -41,7 +41,7 @@ absl::StatusOr<Row> ParseRow(const TsvRow& text) {
   constexpr std::string_view kCaptures[] = {"active", "invalidated"};
   const std::optional<int> entry = FindDriverEntry(text.fields[0]);
   if (!entry.has_value())
-    return InvalidArgument("{}:{}: '{}' is no driver entry; give a name such as {}", kName,
+    return InvalidArgument("{}:{}: '{}' is not a driver entry; give a name such as {}", kName,
                            text.line, text.fields[0], DriverEntryAt(0).symbol);
   Row row{.entry = *entry,
           .mode = IndexOf(text.fields[1], kModes),
@@ -54,7 +54,8 @@ absl::StatusOr<Row> ParseRow(const TsvRow& text) {
   if (row.mode < 0 || row.same_thread < 0 || row.invalidates < 0 || error != std::errc() ||
       end != last)
     return InvalidArgument(
-        "{}:{}: '{} {} {} {}' is no verdict; give global, thread_local or relaxed, same or other, "
+        "{}:{}: '{} {} {} {}' is not a verdict; give global, thread_local or relaxed, same or "
+        "other, "
         "CUDA's number of the result, active or invalidated",
         kName, text.line, text.fields[1], text.fields[2], number, text.fields[4]);
   return row;

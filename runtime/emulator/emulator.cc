@@ -77,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
   if (emulator::IsForked())
     return FailedPrecondition(
         "emulator: this process was forked from one that has an emulator, which no child can use, "
-        "as of CUDA; start it anew, in Python by multiprocessing's start method 'spawn'");
+        "as with CUDA; start the child anew, in Python by multiprocessing's start method 'spawn'");
   if (emulator::FindState() != nullptr)
     return FailedPrecondition(
         "Emulator::Create: an emulator exists in this process; destroy it first");

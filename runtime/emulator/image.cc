@@ -46,7 +46,7 @@ class Reader {
   CuResult ReadPtx(std::string text) {
     if (&coppice_ptx_executor == nullptr)
       return Refuse(CuResult::kNoBinaryForGpu,
-                    "PTX, and this program has no executor of it; link coppice::ptx too");
+                    "this is PTX, but this program has no executor of it; link coppice::ptx too");
     absl::StatusOr<std::unique_ptr<ptx::Program>> built =
         coppice_ptx_executor.build(std::move(text));
     if (!built.ok())
@@ -57,8 +57,8 @@ class Reader {
     const int target = (*built)->capability();
     if (target > capability_)
       return Refuse(CuResult::kInvalidPtx,
-                    fmt::format("PTX for sm_{} on a device of compute capability {}.{}", target,
-                                capability_ / 10, capability_ % 10));
+                    fmt::format("this is PTX for sm_{} on a device of compute capability {}.{}",
+                                target, capability_ / 10, capability_ % 10));
     loaded_.program = *std::move(built);
     for (const ptx::Kernel& kernel : loaded_.program->kernels())
       loaded_.kernels.push_back(CodeOf(kernel, nullptr));
@@ -81,16 +81,17 @@ class Reader {
 
   CuResult ReadCubin(std::span<const std::byte> image) {
     if (!rules_.cubins)
-      return Refuse(CuResult::kNoBinaryForGpu, "a cubin, and this driver takes PTX alone");
+      return Refuse(CuResult::kNoBinaryForGpu, "this is a cubin, but this driver takes only PTX");
     absl::StatusOr<package::Cubin> read = package::ReadCubin(image);
     if (!read.ok())
-      return Refuse(CuResult::kNoBinaryForGpu,
-                    fmt::format("no whole cubin: {}; the emulator executes PTX, as nvcc -ptx makes "
-                                "it",
-                                MessageOf(read.status())));
+      return Refuse(
+          CuResult::kNoBinaryForGpu,
+          fmt::format("not a complete cubin: {}; the emulator executes PTX, as nvcc -ptx makes "
+                      "it",
+                      MessageOf(read.status())));
     if (!Fits(read->capability))
       return Refuse(CuResult::kNoBinaryForGpu,
-                    fmt::format("a cubin for sm_{} on a device of compute capability {}.{}",
+                    fmt::format("this is a cubin for sm_{} on a device of compute capability {}.{}",
                                 read->capability, capability_ / 10, capability_ % 10));
     loaded_.cubin = std::make_unique<package::Cubin>(*std::move(read));
     for (const package::CubinKernel& kernel : loaded_.cubin->kernels)

@@ -160,7 +160,7 @@ TEST(DecoderTest, AGuardIsAPredicateOfTheFrame) {
   EXPECT_EQ(decoded.instr(1).guard, decoded.instr(0).d.offset);
   EXPECT_TRUE(decoded.instr(1).guard_negated);
   EXPECT_EQ(decoded.instr(2).guard, Instr::kUnguarded);
-  EXPECT_THAT(Decoded::Body("@%r1 ret;").Message(), HasSubstr("no predicate"));
+  EXPECT_THAT(Decoded::Body("@%r1 ret;").Message(), HasSubstr("not a predicate"));
 }
 
 TEST(DecoderTest, AMissingPredicateIsASlotThatNobodyReads) {

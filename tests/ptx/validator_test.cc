@@ -66,7 +66,7 @@ TEST(ValidatorTest, AddressesAreInTheSpaceOfTheInstruction) {
              {"cp.async.ca.shared.global [g], [at], 4;", "cp.async.ca.shared.global [s], [g], 4;"},
              {"ld.global.u32 r, [r];", "ld.shared.u32 r, [r];"},
              {"ld.global.u32 r, [d];", "ld.global.u32 r, [at];"}}) {
-    EXPECT_THAT(StatusOf(module, names + wrong).message(), HasSubstr("no address")) << wrong;
+    EXPECT_THAT(StatusOf(module, names + wrong).message(), HasSubstr("not an address")) << wrong;
     EXPECT_TRUE(StatusOf(module, names + right).ok()) << StatusOf(module, names + right);
   }
   EXPECT_THAT(StatusOf(module, names + "st.param.u64 [p], at;").message(),

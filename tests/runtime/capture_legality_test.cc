@@ -84,11 +84,11 @@ TEST(CaptureLegalityTest, TableThatCannotBeReadIsRefusedWithItsLine) {
   EXPECT_THAT(message_of("call\tmode\n"), HasSubstr(":1: the columns are"));
   EXPECT_THAT(message_of(columns + "cuMemAlloc\tglobal\n"), HasSubstr(":2: the row has 2 fields"));
   EXPECT_THAT(message_of(columns + "cuNope\tglobal\tsame\t0\tactive\tx\n"),
-              HasSubstr("'cuNope' is no driver entry"));
+              HasSubstr("'cuNope' is not a driver entry"));
   for (const char* const row :
        {"cuMemAlloc\tloose\tsame\t0\tactive\tx", "cuMemAlloc\tglobal\tboth\t0\tactive\tx",
         "cuMemAlloc\tglobal\tsame\t9e2\tactive\tx", "cuMemAlloc\tglobal\tsame\t0\tdead\tx"})
-    EXPECT_THAT(message_of(columns + row), HasSubstr("is no verdict")) << row;
+    EXPECT_THAT(message_of(columns + row), HasSubstr("is not a verdict")) << row;
 }
 
 }  // namespace

@@ -389,7 +389,7 @@ TEST(UninitializedReadOptionTest, IsReportedOnlyIfAskedFor) {
     ASSERT_EQ(reports.size(), on ? 1U : 0U);
     if (on) {
       EXPECT_THAT(reports[0], HasSubstr("Add"));
-      EXPECT_THAT(reports[0], HasSubstr("global memory, which nobody has written"));
+      EXPECT_THAT(reports[0], HasSubstr("global memory, which were never written"));
     }
   }
 }

@@ -242,7 +242,7 @@ void Accesses::ReportUnwritten(Actor& actor, const Access& access) {
   if (state_.findings.WasReported(Finding::Kind::kUninitialized, actor.instr)) return;
   state_.findings.Report(
       Finding::Kind::kUninitialized, actor.where(),
-      fmt::format("reads {} bytes at {:#x} of {} memory, which nobody has written", access.bytes,
+      fmt::format("reads {} bytes at {:#x} of {} memory, which were never written", access.bytes,
                   access.address, NameOf(access.space)),
       access.address);
 }

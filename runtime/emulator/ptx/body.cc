@@ -53,7 +53,7 @@ bool BodyParser::ParseWordStatement() {
   std::string_view label = word;
   if (!scopes_.empty()) {
     const auto [known, added] = scopes_.back().labels.try_emplace(word);
-    if (!added) return cursor_.Refuse(line, fmt::format("label '{}' is here twice", word));
+    if (!added) return cursor_.Refuse(line, fmt::format("label '{}' is declared twice", word));
     label = known->second = Intern(word, scopes_.back().number);
   }
   return ParseLabelled(label);
@@ -65,19 +65,19 @@ bool BodyParser::ParseLabelled(std::string_view label) {
     Prototype prototype;
     if (!ParsePrototype(cursor_, &prototype, &unused) || !SkipAttributes(cursor_)) return false;
     if (!function_.prototypes.emplace(label, std::move(prototype)).second)
-      return cursor_.Refuse(fmt::format("label '{}' is here twice", label));
+      return cursor_.Refuse(fmt::format("label '{}' is declared twice", label));
     return cursor_.Expect(';');
   }
   if (cursor_.Accept(".branchtargets") || cursor_.Accept(".calltargets"))
     return ParseTargets(label);
   const auto index = static_cast<int>(function_.body.size());
   if (function_.labels.emplace(label, index).second) return true;
-  return cursor_.Refuse(fmt::format("label '{}' is here twice", label));
+  return cursor_.Refuse(fmt::format("label '{}' is declared twice", label));
 }
 
 bool BodyParser::ParseTargets(std::string_view label) {
   const auto [known, added] = function_.target_lists.try_emplace(label);
-  if (!added) return cursor_.Refuse(fmt::format("label '{}' is here twice", label));
+  if (!added) return cursor_.Refuse(fmt::format("label '{}' is declared twice", label));
   std::vector<std::string_view>& targets = known->second;
   label_lists_.push_back(&targets);
   do {
@@ -134,14 +134,14 @@ bool BodyParser::ParseDeclaration() {
     const std::string_view distinct =
         Intern(variable.name, scope.number, variable.registers > 0 ? "_" : "");
     if (!scope.names.Add(variable.name, variable.registers, distinct))
-      return cursor_.Refuse(variable.line, fmt::format("'{}' is here twice", variable.name));
+      return cursor_.Refuse(variable.line, fmt::format("'{}' is declared twice", variable.name));
     variable.name = distinct;
   }
   return true;
 }
 
 bool BodyParser::OpenScope() {
-  if (scopes_.size() == kScopesMax) return cursor_.Refuse("more than 32 scopes in one another");
+  if (scopes_.size() == kScopesMax) return cursor_.Refuse("more than 32 nested scopes");
   cursor_.Take();
   InnerScope& scope = scopes_.emplace_back();
   scope.number = ++scopes_opened_;

@@ -89,7 +89,7 @@ uint64_t BitsAs(Type type, const Number& number) {
 bool ParseAlignment(Cursor& cursor, int64_t* alignment) {
   if (!cursor.ExpectInteger(1, kAlignmentMax, alignment)) return false;
   if (std::has_single_bit(static_cast<uint64_t>(*alignment))) return true;
-  return cursor.Refuse(fmt::format("alignment {} is no power of two", *alignment));
+  return cursor.Refuse(fmt::format("alignment {} is not a power of two", *alignment));
 }
 
 // ".ptr .global .align 16": what a parameter points at.

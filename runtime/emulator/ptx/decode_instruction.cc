@@ -110,7 +110,7 @@ bool FunctionDecoder::DecodeGuard(const Instruction& from, Instr& to) {
   if (from.guard.empty()) return true;
   const Register* guard = state_->registers.Find(from.guard);
   if (guard == nullptr || guard->bytes != 0)
-    return Fail(fmt::format("'{}' is no predicate", from.guard));
+    return Fail(fmt::format("'{}' is not a predicate", from.guard));
   to.guard = guard->slot.offset;
   to.guard_negated = from.guard_negated;
   return true;
@@ -194,7 +194,7 @@ bool FunctionDecoder::DecodeVector(char letter,
   const Register* found = FindRegister(operand, &slot);
   if (found == nullptr || static_cast<size_t>(found->vector) != elements ||
       elements > kComponents.size())
-    return Fail(fmt::format("a vector of {} elements is here", elements));
+    return Fail(fmt::format("this operand must be a vector of {} elements", elements));
   for (size_t i = 0; i < elements; ++i) {
     Operand element = operand;
     element.component = kComponents[i];
@@ -275,7 +275,7 @@ bool FunctionDecoder::AppendPlaces(const Operand& list, std::vector<Place>* plac
   for (const Operand& element : list.elements) {
     const DecoderState::Placed* variable = state_->FindVariable(element.name);
     if (element.kind != Operand::Kind::kName || variable == nullptr || variable->in_bank)
-      return Fail("what a call passes is no .param variable of the caller");
+      return Fail("an argument of a call is not a .param variable of the caller");
     places->push_back(variable->place);
   }
   return true;
@@ -307,7 +307,8 @@ bool FunctionDecoder::DecodeCall(const Instruction& from,
     name = fmt::format("call.{}", callee.name);
   } else if (site.callee->parameters.size() != site.arguments.size() ||
              site.callee->results.size() != site.results.size()) {
-    return Fail(fmt::format("'{}' is called with other parameters than it has", callee.name));
+    return Fail(
+        fmt::format("'{}' is called with parameters that differ from its own", callee.name));
   }
   const Form* const form = FindForm(name);
   if (form == nullptr) {

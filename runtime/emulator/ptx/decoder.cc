@@ -83,7 +83,7 @@ std::optional<Slot> FunctionDecoder::Read(const Operand& operand, int bytes) {
     case Operand::Kind::kName:
       return ReadName(operand, bytes);
     default:
-      Fail("a register or a constant is read here");
+      Fail("this operand must be a register or a constant");
       return std::nullopt;
   }
 }
@@ -92,7 +92,7 @@ std::optional<Slot> FunctionDecoder::ReadName(const Operand& operand, int bytes)
   const auto check = [&](const Slot& slot, int has) -> std::optional<Slot> {
     if (has == bytes && !operand.negated) return slot;
     Fail(has == bytes ? fmt::format("'{}' is negated", operand.name)
-                      : fmt::format("'{}' has {} bits where {} are read", operand.name,
+                      : fmt::format("'{}' has {} bits, but {} are read", operand.name,
                                     has * kBitsPerByte, bytes * kBitsPerByte));
     return std::nullopt;
   };
@@ -131,12 +131,12 @@ std::optional<Slot> FunctionDecoder::Write(const Operand& operand, int bytes) {
   Slot slot;
   const Register* found = FindRegister(operand, &slot);
   if (found == nullptr) {
-    Fail(operand.name.empty() ? "a register is written here"
-                              : fmt::format("'{}' is no register", operand.name));
+    Fail(operand.name.empty() ? "this operand is written, so it must be a register"
+                              : fmt::format("'{}' is not a register", operand.name));
     return std::nullopt;
   }
   if (found->bytes == bytes) return slot;
-  Fail(fmt::format("'{}' has {} bits where {} are written", operand.name,
+  Fail(fmt::format("'{}' has {} bits, but {} are written", operand.name,
                    found->bytes * kBitsPerByte, bytes * kBitsPerByte));
   return std::nullopt;
 }
@@ -144,7 +144,7 @@ std::optional<Slot> FunctionDecoder::Write(const Operand& operand, int bytes) {
 std::optional<Slot> FunctionDecoder::ReadPredicate(const Operand& operand) {
   if (operand.kind == Operand::Kind::kName || operand.kind == Operand::Kind::kInteger)
     return Read(operand, 0);
-  Fail("a predicate is read here");
+  Fail("this operand must be a predicate");
   return std::nullopt;
 }
 
@@ -155,13 +155,13 @@ std::optional<Slot> FunctionDecoder::WritePredicate(const Operand& operand) {
 std::optional<uint64_t> FunctionDecoder::Integer(const Operand& operand) {
   if (operand.kind == Operand::Kind::kInteger) return operand.bits;
   if (operand.kind == Operand::Kind::kName && operand.name == "WARP_SZ") return kLanes;
-  Fail("an integer that is known here is read here");
+  Fail("this operand must be an integer constant");
   return std::nullopt;
 }
 
 std::optional<FunctionDecoder::Address> FunctionDecoder::ReadAddress(const Operand& operand) {
   if (operand.kind != Operand::Kind::kAddress) {
-    Fail("an address is read here");
+    Fail("this operand must be an address");
     return std::nullopt;
   }
   if (operand.name.empty()) return Address{.base = kWideZero, .offset = operand.bits};
@@ -169,7 +169,7 @@ std::optional<FunctionDecoder::Address> FunctionDecoder::ReadAddress(const Opera
     if (found->bytes == 4 || found->bytes == kAddressBytes)
       return Address{
           .base = found->slot, .narrow = found->bytes != kAddressBytes, .offset = operand.bits};
-    Fail(fmt::format("'{}' is no address", operand.name));
+    Fail(fmt::format("'{}' is not an address", operand.name));
     return std::nullopt;
   }
   if (const DecoderState::Placed* variable = state_->FindVariable(operand.name);

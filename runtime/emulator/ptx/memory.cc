@@ -116,7 +116,7 @@ std::byte* Memory::Find(Space space, const Access& access) {
   const uint64_t address = access.address;
   if ((address & (static_cast<uint64_t>(access.bytes) - 1)) != 0)
     return Refuse(access, Finding::Kind::kMisaligned,
-                  fmt::format("which is no multiple of {}", access.bytes));
+                  fmt::format("which is not a multiple of {}", access.bytes));
   const auto inside = [&access](uint64_t offset, size_t size) {
     return offset <= size && size - offset >= static_cast<uint64_t>(access.bytes);
   };
@@ -126,8 +126,9 @@ std::byte* Memory::Find(Space space, const Access& access) {
       const uint64_t offset = space == Space::kShared ? address : address - kSharedWindow;
       const std::span<std::byte> shared = warp.block().shared;
       if (inside(offset, shared.size())) return shared.data() + offset;
-      return Refuse(access, Finding::Kind::kIllegalAddress,
-                    fmt::format("in shared memory, of which the block has {}", shared.size()));
+      return Refuse(
+          access, Finding::Kind::kIllegalAddress,
+          fmt::format("in shared memory, of which the block has {} bytes", shared.size()));
     }
     case Space::kLocal: {
       const uint64_t offset = address - kThreadWindow;
@@ -135,15 +136,15 @@ std::byte* Memory::Find(Space space, const Access& access) {
       if (inside(offset, static_cast<size_t>(size)))
         return warp.thread_memory() + access.lane * warp.thread_stride() + offset;
       return Refuse(access, Finding::Kind::kIllegalAddress,
-                    fmt::format("in local memory, of which the thread uses {}", size));
+                    fmt::format("in local memory, of which the thread uses {} bytes", size));
     }
     case Space::kParam: {
       const uint64_t offset = address & ~kWindowMask;
       if (inside(offset, state_.bank.size()) && access.kind == AccessKind::kRead)
         return state_.bank.data() + offset;
-      return Refuse(
-          access, Finding::Kind::kIllegalAddress,
-          fmt::format("among parameters, which are {} and read only", state_.bank.size()));
+      return Refuse(access, Finding::Kind::kIllegalAddress,
+                    fmt::format("among parameters, which have {} bytes and are read only",
+                                state_.bank.size()));
     }
     default:
       return FindGlobal(access);

@@ -47,7 +47,7 @@ bool BodyParser::ParseSequence(char close, int depth, std::vector<Operand>* elem
 }
 
 bool BodyParser::ParseOperand(int depth, Operand* operand) {
-  if (depth == kOperandDepthMax) return cursor_.Refuse("operands are too deep in one another");
+  if (depth == kOperandDepthMax) return cursor_.Refuse("operands are nested too deeply");
   if (cursor_.At(Token::Kind::kWord)) return ParseNamed(depth, operand);
   if (cursor_.Accept('[')) return ParseAddress(depth, operand);
   if (cursor_.Accept('{')) {
@@ -124,7 +124,8 @@ bool BodyParser::ParseAddress(int depth, Operand* operand) {
   if (operand->name.empty() || cursor_.At('+') || cursor_.At('-')) {
     Number offset;
     if (!cursor_.ExpectNumber(&offset)) return false;
-    if (offset.kind != Number::Kind::kInteger) return cursor_.Refuse("an address is no float");
+    if (offset.kind != Number::Kind::kInteger)
+      return cursor_.Refuse("an address cannot be a float");
     operand->bits = offset.bits;
   }
   if (cursor_.Accept(',')) return ParseSequence(']', depth + 1, &operand->elements);

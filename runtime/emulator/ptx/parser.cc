@@ -141,7 +141,7 @@ class ModuleParser {
     }
     Variable& earlier = module_.variables[known->second];
     if (!earlier.external() && !variable.external())
-      return cursor_.Refuse(variable.line, fmt::format("'{}' is here twice", variable.name));
+      return cursor_.Refuse(variable.line, fmt::format("'{}' is declared twice", variable.name));
     if (earlier.type != variable.type ||
         (earlier.external() && variable.linkage == Linkage::kStatic))
       return RefuseOther(variable.line, variable.name, earlier.line);
@@ -208,7 +208,7 @@ class ModuleParser {
       return true;
     }
     if (!earlier.external)
-      return cursor_.Refuse(function.line, fmt::format("'{}' is here twice", function.name));
+      return cursor_.Refuse(function.line, fmt::format("'{}' is declared twice", function.name));
     const bool agrees = function.external || function.linkage == Linkage::kStatic ||
                         earlier.linkage == Linkage::kVisible;
     if (!agrees || (earlier.linkage == Linkage::kExtern && function.linkage != Linkage::kExtern) ||

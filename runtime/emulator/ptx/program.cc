@@ -176,8 +176,8 @@ absl::Status State::AddKernel(size_t function, const SharedLayout::Extent& exten
   const Function& entry = module.functions[function];
   if (extent.static_bytes > kStaticSharedBytesMax)
     return InvalidArgument(
-        "line {}: kernel {} has {} bytes of static shared memory, and {} are the most; what is "
-        "more has to be dynamic",
+        "line {}: kernel {} has {} bytes of static shared memory, but at most {} are possible; "
+        "make the rest dynamic",
         entry.line, entry.name, extent.static_bytes, kStaticSharedBytesMax);
   Kernel kernel{.code = codes[function].get(),
                 .functions = &table,

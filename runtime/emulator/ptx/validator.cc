@@ -239,7 +239,7 @@ class FunctionValidator {
       if (in_param && variable.vector > 1 && variable.dims.empty())
         return Refuse(variable.line, "'{}' is a vector in .param", variable.name);
       if (!names_.Add(variable.name, variable.registers, &variable))
-        return Refuse(variable.line, "'{}' is here twice", variable.name);
+        return Refuse(variable.line, "'{}' is declared twice", variable.name);
     }
     return absl::OkStatus();
   }
@@ -340,7 +340,7 @@ class FunctionValidator {
       // Of cp.async ptxas takes any width.
       const Space narrow = opcode.name == "cp" ? Space::kShared : space;
       if (at->space == Space::kReg ? !IsAddress(*at, narrow) : !Reaches(space, at->space))
-        return Refuse(instruction.line, "'{}' is no address for {}", operand.name,
+        return Refuse(instruction.line, "'{}' is not an address for {}", operand.name,
                       instruction.opcode);
     }
     return absl::OkStatus();

@@ -37,7 +37,7 @@ Step RunCall(Warp& on, const Instr& instr) {
     const Code* const callee = FindCallee(warp.state().kernel, address[first]);
     if (callee == nullptr) {
       warp.Fault(Finding::Kind::kIllegalInstruction, first,
-                 fmt::format("calls {:#x}, which is no function", address[first]));
+                 fmt::format("calls {:#x}, which is not a function", address[first]));
       return Step::kStop;
     }
     uint32_t together = 0;
