@@ -516,7 +516,7 @@ class ExportTest(unittest.TestCase):
                 (("export", "memory-viz", clean, "--mode", "tree"), "history"),
                 (("export", "memory-viz", clean, "--call", 3), "give --mode path"),
                 (("export", "memory-viz", clean, "--mode", "path", "--lane", 0), "give --call"),
-                (("export", "memory-viz", clean, "--mode", "path", "--call=-3"), "is no number"),
+                (("export", "memory-viz", clean, "--mode", "path", "--call=-3"), "is not a number"),
                 (("export", "memory-viz", clean, "--mode", "path", "--call", 9, "--lane", 7),
                  "on lane 7"),
                 # Two without a graph, and none.
@@ -556,7 +556,7 @@ class ExportTest(unittest.TestCase):
                                    self.traces[0]], stdout=terminal, stderr=subprocess.PIPE,
                                   check=False)
             self.assertEqual(2, done.returncode)
-            self.assertIn(f"{format} is no text for a terminal; give -o", done.stderr.decode())
+            self.assertIn(f"{format} is not text for a terminal; give -o", done.stderr.decode())
 
 
 if __name__ == "__main__":

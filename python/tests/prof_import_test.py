@@ -194,8 +194,8 @@ class ImportTest(unittest.TestCase):
                 (snapshot_of(entry("alloc", 0, -1)), "device_traces[0][0]: it has no addr"),
                 (snapshot_of(entry("alloc", 0, (1 << 50) + 1)), "addr and size from 0 to 2^50"),
                 (snapshot_of(entry("alloc", "x", 1)), "device_traces[0][0]: it has no addr"),
-                ({"segments": [], "device_traces": [3]}, "device_traces[0]: it is no list"),
-                ({"segments": []}, "the file: it is no dict with lists")):
+                ({"segments": [], "device_traces": [3]}, "device_traces[0]: it is not a list"),
+                ({"segments": []}, "the file: it is not a dict with lists")):
             for data in (json.dumps(snapshot), pickle.dumps(snapshot)):
                 self.assertIn(wanted, self.refusal("memory-viz", data))
 

@@ -36,9 +36,9 @@ TEST(RunToolTest, LeavesTheHandlerOfWhoeverRunsIt) {
 TEST(CommandTest, SubcommandThatDoesNotExistIsNamedWithThoseThatDo) {
   const CommandOutcome top = RunCoppice({"runn"});
   EXPECT_EQ(top.code, kExitUsage);
-  EXPECT_THAT(top.err, testing::StartsWith("coppice: 'runn' is no subcommand; there are run, "));
+  EXPECT_THAT(top.err, testing::StartsWith("coppice: 'runn' is not a subcommand; there are run, "));
   EXPECT_THAT(RunCoppice({"prof", "t.trace"}).err,
-              testing::StartsWith("coppice prof: 't.trace' is no subcommand; there are "));
+              testing::StartsWith("coppice prof: 't.trace' is not a subcommand; there are "));
   EXPECT_THAT(RunCoppice({"bench"}).err, testing::HasSubstr("A subcommand is required"));
 }
 

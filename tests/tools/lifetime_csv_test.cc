@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
                              "sum up to more than"},
                     BadTable{"alignment", Wide(",12,"), 2, "alignment is 12"},
                     BadTable{"no_alignment", Wide(",0,"), 2, "alignment is '0'"},
-                    BadTable{"crooked_offset", Wide(",8,12"), 2, "offset 12 is no multiple"},
+                    BadTable{"crooked_offset", Wide(",8,12"), 2, "offset 12 is not a multiple"},
                     BadTable{"negative_offset", Wide(",8,-8"), 2, "offset is '-8'"},
                     BadTable{"gap_word", Wide("3,8,"), 2, "the gap '3' is not two steps"},
                     BadTable{"gap_empty", Wide("5-5,8,"), 2, "the gap '5-5' is empty or outside"},

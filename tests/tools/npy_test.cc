@@ -126,8 +126,8 @@ TEST(NpyTest, KeysMayComeInAnyOrderAndQuotes) {
 }
 
 TEST(NpyTest, RefusesWhatIsNoFileOfTheFormat) {
-  EXPECT_THAT(NpyRefusal(""), HasSubstr("no .npy file"));
-  EXPECT_THAT(NpyRefusal("PK\x03\x04"), HasSubstr("no .npy file"));
+  EXPECT_THAT(NpyRefusal(""), HasSubstr("not a .npy file"));
+  EXPECT_THAT(NpyRefusal("PK\x03\x04"), HasSubstr("not a .npy file"));
   const std::string good = NpyFile(NpyHeader("|u1", "(3,)"), "abc");
   for (size_t size = 6; size < good.size() - 3; ++size)
     EXPECT_THAT(NpyRefusal(good.substr(0, size)), HasSubstr("ends within its header")) << size;

@@ -263,7 +263,7 @@ TEST(ProfWhatIfTest, WrongChangesAreOneClearError) {
       {{"--policy", "p0.=pow2"}, "there is no program 'p0.'"},
       {{"--policy", "a\nb=pow2"}, "there is no program"},
       {{"--policy", "p9=pow2"}, "there is no program 'p9'"},
-      {{"--policy", "p0.depth=pow2"}, "'depth' is no size"},
+      {{"--policy", "p0.depth=pow2"}, "'depth' is not a size"},
       {{"--policy", "p0=/no/such.json"}, "/no/such.json"},
       {{"--budget", "1B"}, "--budget"},
       {{"--budget", "4096"}, "no call has room"},
@@ -314,9 +314,10 @@ TEST(ProfWhatIfTest, ABucketOfOneOfSeveralSizesIsDroppedByThatSize) {
     ASSERT_OK(listed.status());
     EXPECT_EQ(ToJson(dropped->figures), ToJson(listed->figures)) << size;
   }
-  for (const auto& [drop, message] : {std::pair("p1.depth:8", "no size that is padded by itself"),
-                                      std::pair("p1.rows:8x8", "give one extent"),
-                                      std::pair("p1.rows:7", "is no bucket of the policy")})
+  for (const auto& [drop, message] :
+       {std::pair("p1.depth:8", "not a size that is padded by itself"),
+        std::pair("p1.rows:8x8", "give one extent"),
+        std::pair("p1.rows:7", "is not a bucket of the policy")})
     EXPECT_THAT(WhatIfOf(trace.path(), {"--drop", drop}).err, HasSubstr(message));
 }
 

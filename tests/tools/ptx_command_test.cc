@@ -551,7 +551,7 @@ TEST(PtxRunTest, ArraysThatCannotBeReadAreRefusedByName) {
   const PtxFile file(StoreText(4).c_str());
   const TemporaryFile text("no array", "text.npy");
   ExpectPtxRefused(RunPtx(file, "Store", "1", {"in:" + text.path(), "i32:1"}),
-                   text.path() + ": this is no .npy file");
+                   text.path() + ": this is not a .npy file");
   ExpectPtxRefused(RunPtx(file, "Store", "1", {"in:" + text.path() + ".none", "i32:1"}),
                    "no such file");
   std::string big = FormatArray<int32_t>(DType::kInt32, {1}, {1});

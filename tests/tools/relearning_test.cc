@@ -190,7 +190,7 @@ TEST(RelearningTest, AWrongPeriodOrNothingToLearnIsOneLineAndExitCode2) {
     return outcome.err;
   };
   for (const char* wrong : {"0", "-5", "often", "1.5", "99999999999"})
-    EXPECT_THAT(refusal({std::string("--relearn=") + wrong}), HasSubstr("is no count"));
+    EXPECT_THAT(refusal({std::string("--relearn=") + wrong}), HasSubstr("is not a count"));
   EXPECT_THAT(refusal({"--relearn="}), HasSubstr("coppice run: --relearn= has no number"));
   EXPECT_THAT(refusal({"--relearn=50", "--relearn=60"}), HasSubstr("--relearn"));
   for (const std::vector<std::string>& apart :

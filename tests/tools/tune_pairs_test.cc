@@ -55,7 +55,7 @@ TEST_F(TunePairsTest, ForcedPairsAreBuckets) {
   EXPECT_THAT(buckets, AllOf(Contains(Json({3, 777})), Contains(Json({5, 64}))));
   ExpectError(Learn({"--buckets", "12", "--force", "777"}), "give one, as 777x128");
   for (const char* none : {"3x", "x3", "3x0", "0x3", "3x4x5", "3x4,", "a"})
-    ExpectError(Learn({"--buckets", "12", "--force", none}), "is no list of sizes");
+    ExpectError(Learn({"--buckets", "12", "--force", none}), "is not a list of sizes");
 }
 
 TEST_F(TunePairsTest, CapsAreOfEachColumn) {
@@ -87,7 +87,7 @@ TEST_F(TunePairsTest, CapsAreOfEachColumn) {
   expect_kept(rungs_of(one["buckets"], 1), 1.25, 64);
   ExpectError(Learn({"--buckets", "6", "--max-ratio", "1.25"}), "rungs of the first extent");
   ExpectError(Learn({"--buckets", "60", "--max-ratio", "0,1.25", "--max-gap", "2,64"}), "max_gap");
-  ExpectError(Learn({"--buckets", "60", "--max-ratio", "1.25,0.5"}), "are no two ratios");
+  ExpectError(Learn({"--buckets", "60", "--max-ratio", "1.25,0.5"}), "is not a pair of ratios");
   ExpectError(Learn({"--buckets", "60", "--max-ratio", "2", "--max-gap", "1,2,3"}), "3 numbers");
 }
 

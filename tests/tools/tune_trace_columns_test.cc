@@ -116,7 +116,7 @@ TEST(TraceColumnsTest, SaysWhereAndWhatIsWrong) {
   ExpectError("n,b\n,2\n,3\n", "n", "no row has a value of n");
   ExpectError("n\n", "n", "no row has a value of n");
   ExpectError("n,b,n\n1,2,3\n", "n", "file:1: the column n occurs twice");
-  ExpectError("{\"n\": 1}\nx\n", "n", "file:2: 'x' is no JSON object");
+  ExpectError("{\"n\": 1}\nx\n", "n", "file:2: 'x' is not a JSON object");
   ExpectError("{\"n\": 1}\n{\"n\": -1}\n", "n", "file:2: n is '-1', below 0");
   ExpectError("{\"m\": 1}\n", "n", "this JSON lines has no n; its first row has 'm'");
 }

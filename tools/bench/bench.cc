@@ -185,7 +185,7 @@ const std::vector<Bench>& Benches() {
 
 absl::StatusOr<std::string> ParseWay(const std::string& text) {
   if (text == "eager" || text == "replay") return text;
-  return InvalidArgument("'{}' is no way to run a step; give eager or replay", text);
+  return InvalidArgument("'{}' is not a way to run a step; give eager or replay", text);
 }
 
 std::string HelpOf(const Counts& counts) {

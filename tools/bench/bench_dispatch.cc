@@ -399,7 +399,7 @@ absl::Status Probe(const std::string& probe, const Device& device) {
     instant.Switch(false);
     return status;
   }
-  return InvalidArgument("'{}' is no probe; give CASE:run:COUNT or CASE:raw:COUNT", probe);
+  return InvalidArgument("'{}' is not a probe; give CASE:run:COUNT or CASE:raw:COUNT", probe);
 }
 
 }  // namespace

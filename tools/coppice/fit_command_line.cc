@@ -53,7 +53,7 @@ absl::StatusOr<FitGoal> ParseGoal(const std::string& text) {
   if (text == "tokens") return FitGoal::kTokens;
   if (text == "padding") return FitGoal::kPadding;
   if (text == "graphs") return FitGoal::kGraphs;
-  return InvalidArgument("'{}' is no goal; give tokens, padding or graphs", text);
+  return InvalidArgument("'{}' is not a goal; give tokens, padding or graphs", text);
 }
 
 void AddSimulator(Command& command, SimulatorOptions& simulator) {

@@ -146,7 +146,7 @@ absl::StatusOr<uint64_t> ParsePackageSeed(const std::string& text) {
   uint64_t seed = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (error == std::errc() && end == text.data() + text.size()) return seed;
-  return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
+  return InvalidArgument("'{}' is not a seed; give a whole number from 0 to 2^64 - 1", text);
 }
 
 void AddTrustedKeys(Command& command, std::vector<std::string>& keys) {

@@ -77,13 +77,13 @@ absl::StatusOr<double> ParseNumber(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number))
     return number;
-  return InvalidArgument("'{}' is no number; give one as 0.5", text);
+  return InvalidArgument("'{}' is not a number; give one as 0.5", text);
 }
 
 absl::StatusOr<double> ParseRatio(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double ratio, ParseNumber(text));
   if (ratio >= 1) return ratio;
-  return InvalidArgument("'{}' is no ratio; give a number from 1 on, as 1.25", text);
+  return InvalidArgument("'{}' is not a ratio; give a number from 1 on, as 1.25", text);
 }
 
 // Also 0, for no cap.
@@ -102,14 +102,16 @@ absl::StatusOr<std::vector<double>> ParseRatios(const std::string& text) {
   const absl::StatusOr<double> first = ParseRatioOrNone(text.substr(0, comma));
   const absl::StatusOr<double> second = ParseRatioOrNone(text.substr(comma + 1));
   if (first.ok() && second.ok()) return std::vector<double>{*first, *second};
-  return InvalidArgument("'{}' are no two ratios; give numbers from 1 on or 0, as 1.5,1.25", text);
+  return InvalidArgument("'{}' is not a pair of ratios; give numbers from 1 on or 0, as 1.5,1.25",
+                         text);
 }
 
 // Sizes, or pairs of them.
 absl::StatusOr<std::vector<JointSize>> ParseForced(const std::string& text) {
   const auto refused = [&text] {
     return InvalidArgument(
-        "'{}' is no list of sizes; give numbers from 1 to {} as 512,2048, or pairs as 4x512,8x128",
+        "'{}' is not a list of sizes; give numbers from 1 to {} as 512,2048, or pairs as "
+        "4x512,8x128",
         text, PaddingPolicy::kExtentMax);
   };
   std::vector<JointSize> sizes;
@@ -146,14 +148,14 @@ absl::StatusOr<double> ParseTime(const std::string& text) {
 
 absl::StatusOr<std::string> ParseStepColumn(const std::string& text) {
   if (text == "decode_rows" || text == "mixed_tokens") return text;
-  return InvalidArgument("'{}' is no column of steps; give decode_rows or mixed_tokens", text);
+  return InvalidArgument("'{}' is not a column of steps; give decode_rows or mixed_tokens", text);
 }
 
 absl::StatusOr<uint64_t> ParseTuneSeed(const std::string& text) {
   uint64_t seed = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (error == std::errc() && end == text.data() + text.size()) return seed;
-  return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
+  return InvalidArgument("'{}' is not a seed; give a whole number from 0 to 2^64 - 1", text);
 }
 
 std::string PresetList() {
@@ -285,7 +287,7 @@ void AddSimulate(Command& command, TuneSimulateOptions& options) {
 absl::StatusOr<double> ParseShare(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double share, ParseNumber(text));
   if (share >= 0 && share < 1) return share;
-  return InvalidArgument("'{}' is no share; give a number from 0 up to, not including, 1", text);
+  return InvalidArgument("'{}' is not a share; give a number from 0 up to, not including, 1", text);
 }
 
 absl::StatusOr<double> ParsePoints(const std::string& text) {
@@ -301,7 +303,8 @@ absl::StatusOr<std::vector<double>> ParseLoads(const std::string& text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const absl::StatusOr<double> load = ParseNumber(text.substr(begin, end - begin));
     if (!load.ok() || *load <= 0 || *load > 10)
-      return InvalidArgument("'{}' is no list of loads; give numbers above 0, as 0.3,0.95", text);
+      return InvalidArgument("'{}' is not a list of loads; give numbers above 0, as 0.3,0.95",
+                             text);
     loads.push_back(*load);
     begin = end + 1;
   }

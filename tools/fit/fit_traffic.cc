@@ -80,7 +80,7 @@ absl::StatusOr<std::map<SymbolPlace, std::string>> ParseGiven(
       return InvalidArgument("{} {}: give PROGRAM.SYMBOL=VALUE; the package has {}", option,
                              Quote(text), SymbolNames(manifest));
     if (!given.emplace(*place, text.substr(equals + 1)).second)
-      return InvalidArgument("{} {}: {} has one already; give one of each symbol", option,
+      return InvalidArgument("{} {}: {} has a value already; give one for each symbol", option,
                              Quote(text), NameOf(manifest, *place));
   }
   return given;
@@ -131,8 +131,8 @@ absl::StatusOr<bool> HaveColumn(const std::vector<std::string>& files,
     all = all && columns.found[0];
     if (!columns.found[0] && !(columns.found[1] && columns.found[2]))
       return InvalidArgument(
-          "{}: has neither {} for {}, nor input_tokens and output_tokens of requests; name the "
-          "columns that there are, as --size {}=COLUMN, for the symbols that they have sizes of",
+          "{}: has neither {} for {}, nor input_tokens and output_tokens of requests; name its "
+          "columns of sizes by --size, as --size {}=COLUMN, with the symbol of each",
           path, traffic.column, traffic.name, traffic.name);
   }
   return all;
@@ -170,7 +170,7 @@ absl::StatusOr<std::vector<ProgramTraffic>> FindPrograms(const package::Manifest
   if (columns.empty()) columns = DecoderSizes(manifest);
   if (columns.empty())
     return InvalidArgument(
-        "the package is no decoder with decode.batch and prefill.length; give --size "
+        "the package is not a decoder with decode.batch and prefill.length; give --size "
         "PROGRAM.SYMBOL=COLUMN for each symbol whose sizes are in the traffic; it has {}",
         SymbolNames(manifest));
   std::vector<ProgramTraffic> programs;
@@ -178,7 +178,7 @@ absl::StatusOr<std::vector<ProgramTraffic>> FindPrograms(const package::Manifest
     if (!programs.empty() && programs.back().program == place.program)
       return InvalidArgument(
           "--size {}: {} has a size already; fit learns one symbol of a program, "
-          "the others stay where --at says",
+          "and --at gives the others",
           NameOf(manifest, place), programs.back().name);
     const package::Symbol& symbol = SymbolAt(manifest, place);
     ProgramTraffic& traffic = programs.emplace_back();
@@ -191,7 +191,7 @@ absl::StatusOr<std::vector<ProgramTraffic>> FindPrograms(const package::Manifest
     traffic.limit = limit != limits.end() ? limit->second : 0;
     const auto& symbols = manifest.programs[static_cast<size_t>(place.program)].symbols;
     if (at.contains(place))
-      return InvalidArgument("--at {}: traffic says its sizes; leave it out", traffic.name);
+      return InvalidArgument("--at {}: the traffic has its sizes; leave it out", traffic.name);
     for (int i = 0; i < static_cast<int>(symbols.size()); ++i) {
       const package::Symbol& other = symbols[static_cast<size_t>(i)];
       const auto given = at.find({place.program, i});

@@ -75,7 +75,7 @@ class LatencyModel::Parser {
     }
     const std::optional<int> entry = FindDriverEntry(symbol);
     if (!entry)
-      return Error("'{}' is no driver entry; give a name such as {}", symbol,
+      return Error("'{}' is not a driver entry; give a name such as {}", symbol,
                    DriverEntryAt(0).symbol);
     if (has_row_[*entry]) return Error("{} has a row already; remove one of them", symbol);
     has_row_[*entry] = true;

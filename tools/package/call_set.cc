@@ -64,15 +64,15 @@ absl::Status CheckNames(const package::Program& program,
     const bool scalar = HasName(program.scalars, name);
     if (!scalar && !IsCopied(program, name))
       return InvalidArgument(
-          "'{}' is no input and no scalar of program '{}'; see `coppice package inspect`", name,
-          program.name);
+          "'{}' is neither an input nor a scalar of program '{}'; see `coppice package inspect`",
+          name, program.name);
     if (scalar != (value.kind == GivenValue::Kind::kNumbers))
       return InvalidArgument("'{}' is {}; give {}", name, scalar ? "a scalar" : "an array",
                              scalar ? "a number" : "a file, random:SEED or zeros");
   }
   for (const auto& [name, value] : extents) {
     if (!HasName(program.symbols, name))
-      return InvalidArgument("'{}' is no symbol of program '{}'; name one in --extent", name,
+      return InvalidArgument("'{}' is not a symbol of program '{}'; name one in --extent", name,
                              program.name);
     const int64_t least = std::ranges::min(value.numbers);
     if (least < 0)
@@ -315,8 +315,8 @@ absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& progr
   COPPICE_ASSIGN_OR_RETURN(const GivenValues given, ParseAll(texts, &ParseGivenValue));
   for (const auto& [name, value] : given) {
     if (!IsStatic(program, name))
-      return InvalidArgument("'{}' is no static input of program '{}'; give it with --input", name,
-                             program.name);
+      return InvalidArgument("'{}' is not a static input of program '{}'; give it with --input",
+                             name, program.name);
     if (value.kind == GivenValue::Kind::kNumbers)
       return InvalidArgument("'{}' is an array; give a file, random:SEED or zeros", name);
   }

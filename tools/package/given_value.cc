@@ -75,7 +75,7 @@ absl::StatusOr<GivenValue> ParseGivenNumbers(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const auto split, SplitGiven(text, kNumberForms));
   std::optional<std::vector<int64_t>> numbers = NumbersIn(split.second);
   if (!numbers)
-    return InvalidArgument("{}: {} is no number; {}", text, Quote(split.second), kNumberForms);
+    return InvalidArgument("{}: {} is not a number; {}", text, Quote(split.second), kNumberForms);
   GivenValue given{.name = split.first, .kind = GivenValue::Kind::kNumbers};
   given.numbers = *std::move(numbers);
   return given;
@@ -94,11 +94,12 @@ absl::StatusOr<GivenValue> ParseGivenValue(const std::string& text) {
   if (value.starts_with(kRandom)) {
     given.kind = GivenValue::Kind::kRandom;
     if (!TakeRange(std::string_view(value).substr(kRandom.size()), given))
-      return InvalidArgument("{}: {} is no seed and range; {}", text, Quote(value), kValueForms);
+      return InvalidArgument("{}: {} is not a seed and range; {}", text, Quote(value), kValueForms);
     return given;
   }
   std::optional<std::vector<int64_t>> numbers = NumbersIn(value);
-  if (!numbers) return InvalidArgument("{}: {} is no value; {}", text, Quote(value), kValueForms);
+  if (!numbers)
+    return InvalidArgument("{}: {} is not a value; {}", text, Quote(value), kValueForms);
   given.kind = GivenValue::Kind::kNumbers;
   given.numbers = *std::move(numbers);
   return given;

@@ -155,7 +155,7 @@ class Builder {
                                : parameters_.end();
         if (known == parameters_.end())
           return InvalidArgument(
-              "{}: {} is no kernel of {}, which has {}; declare kernels extern "
+              "{}: {} is not a kernel of {}, which has {}; declare kernels extern "
               "\"C\"",
               where, target["symbol"].dump(), options_.source, KernelNames());
         if (!kernel.contains("parameters")) kernel["parameters"] = known->second;
@@ -231,7 +231,7 @@ absl::StatusOr<std::vector<BuildArchitecture>> ParseArchitectures(const std::str
     const std::string_view suffix = name.substr(digits);
     if (digits < 2 || digits > 3 || (suffix != "" && suffix != "a" && suffix != "f") ||
         (item != "" && item != "cubin" && item != "ptx"))
-      return InvalidArgument("{} is no list of architectures; give some as 80,90a,86:cubin",
+      return InvalidArgument("{} is not a list of architectures; give some as 80,90a,86:cubin",
                              Quote(text));
     const int capability = std::stoi(std::string(name.substr(0, digits)));
     architectures.push_back(

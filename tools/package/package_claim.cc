@@ -290,8 +290,8 @@ absl::StatusOr<Equality> ParseTolerance(const std::string& text) {
   const std::optional<double> relative =
       colon == std::string::npos ? 0 : FractionIn(std::string_view(text).substr(colon + 1));
   if (absolute && relative) return Equality{false, *absolute, *relative};
-  return InvalidArgument("'{}' is no tolerance; give ABSOLUTE or ABSOLUTE:RELATIVE, as 1e-05:1e-03",
-                         text);
+  return InvalidArgument(
+      "'{}' is not a tolerance; give ABSOLUTE or ABSOLUTE:RELATIVE, as 1e-05:1e-03", text);
 }
 
 ExitCode PackageClaim(const PackageClaimOptions& options, const Console& console) {

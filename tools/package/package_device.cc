@@ -39,7 +39,7 @@ absl::StatusOr<HostArray> ConstantFrom(const package::Safetensors& file,
   absl::StatusOr<package::SafeTensor> tensor = file.Get(constant.name);
   if (!tensor.ok()) return tensor.status();
   if (tensor->dtype != constant.dtype || tensor->shape != constant.shape)
-    return InvalidArgument("{}: '{}' is {}, and the package's constant is {}; give that", path,
+    return InvalidArgument("{}: '{}' is {}, but the package's constant is {}; give that", path,
                            constant.name, ShapeText(tensor->dtype, tensor->shape),
                            ShapeText(constant.dtype, constant.shape));
   const auto* const first = reinterpret_cast<const char*>(tensor->bytes.data());
@@ -71,7 +71,7 @@ absl::StatusOr<Emulator::Strictness> ParseKernelChecks(const std::string& text) 
                                                    : nullptr;
     if (check == nullptr)
       return InvalidArgument(
-          "{} is no check; give all, none, or some of races, harmless_races, uninitialized and "
+          "{} is not a check; give all, none, or some of races, harmless_races, uninitialized and "
           "undeclared, with commas between",
           Quote(name));
     *check = true;
@@ -205,7 +205,7 @@ absl::StatusOr<int> FindProgram(const package::Manifest& manifest, const std::st
     if (manifest.programs[i].name == name) return static_cast<int>(i);
     names.push_back(manifest.programs[i].name);
   }
-  return InvalidArgument("{} is no program of the package; it has {}", Quote(name),
+  return InvalidArgument("{} is not a program of the package; it has {}", Quote(name),
                          fmt::join(names, ", "));
 }
 

@@ -168,7 +168,7 @@ class LifetimeParser {
     if (!field(kOffset).empty()) {
       COPPICE_ASSIGN_OR_RETURN(buffer.fixed_offset, ParseNumber(field(kOffset), "offset", 0));
       if (*buffer.fixed_offset % buffer.alignment != 0)
-        return Error(fmt::format("offset {} is no multiple of the alignment {}",
+        return Error(fmt::format("offset {} is not a multiple of the alignment {}",
                                  *buffer.fixed_offset, buffer.alignment),
                      "give one, or leave the field empty");
     }

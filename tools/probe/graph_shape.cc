@@ -114,7 +114,7 @@ absl::Status AddNode(const Subject& subject,
       return driver.Call<&DriverTable::GraphAddChildGraphNode>(node, place.graph, place.dependency,
                                                                DependencyCount(place), place.child);
   }
-  return InvalidArgument("AddNode: kind {} is no node kind; pass a NodeKind",
+  return InvalidArgument("AddNode: kind {} is not a node kind; pass a NodeKind",
                          static_cast<int>(kind));
 }
 

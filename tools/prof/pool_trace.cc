@@ -88,7 +88,7 @@ class TraceStream::Parser {
                    "give a file that SessionOptions::trace wrote");
     const Json object = Json::parse(line, /*cb=*/nullptr, /*allow_exceptions=*/false);
     if (!object.is_object())
-      return Error("the line is no event and no definition: " + Quote(line),
+      return Error("the line is neither an event nor a definition: " + Quote(line),
                    "give a file that SessionOptions::trace wrote");
     Fields fields(object);
     if (line_ == 1) {

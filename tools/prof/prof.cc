@@ -30,7 +30,7 @@ absl::StatusOr<BucketOrder> ParseBucketOrder(const std::string& text) {
     names.push_back(NameOf(static_cast<BucketOrder>(i)));
     if (text == names.back()) return static_cast<BucketOrder>(i);
   }
-  return InvalidArgument("'{}' is no order; give one of {}", text, fmt::join(names, ", "));
+  return InvalidArgument("'{}' is not an order; give one of {}", text, fmt::join(names, ", "));
 }
 
 absl::StatusOr<int64_t> ParseBucketId(const std::string& text) {
@@ -38,7 +38,7 @@ absl::StatusOr<int64_t> ParseBucketId(const std::string& text) {
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, id);
   if (error == std::errc() && end == last && id >= 0) return id;
-  return InvalidArgument("'{}' is no bucket; give a number that `coppice prof buckets` lists",
+  return InvalidArgument("'{}' is not a bucket; give a number that `coppice prof buckets` lists",
                          text);
 }
 

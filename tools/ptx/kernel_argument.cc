@@ -113,8 +113,8 @@ absl::StatusOr<KernelArgument> ParseOutput(std::string_view rest, KernelArgument
         "to u64, and a shape of up to {} extents as 64x64",
         argument.text,
         rest.empty() ? std::string("no file, type and shape")
-        : !dtype     ? fmt::format("{} is no type", Quote(type))
-                     : fmt::format("{} is no shape", Quote(shape)),
+        : !dtype     ? fmt::format("{} is not a type", Quote(type))
+                     : fmt::format("{} is not a shape", Quote(shape)),
         kRankMax);
   }
   if (const auto bytes = NpyBytes(*dtype, *dims); !bytes.ok())
@@ -148,13 +148,13 @@ absl::StatusOr<KernelArgument> ParseKernelArgument(const std::string& text) {
     if (type.name != word) continue;
     const std::optional<uint64_t> bits = type.bits(rest);
     if (!bits)
-      return InvalidArgument("{}: {} is no {}; give a number that it can hold", text, Quote(rest),
-                             word);
+      return InvalidArgument("{}: {} is not a number of type {}; give a number that it can hold",
+                             text, Quote(rest), word);
     argument.bits = *bits;
     argument.bytes = type.bytes;
     return argument;
   }
-  return InvalidArgument("{}: {} is no kind of argument; {}", text, Quote(word), kForms);
+  return InvalidArgument("{}: {} is not a kind of argument; {}", text, Quote(word), kForms);
 }
 
 }  // namespace coppice

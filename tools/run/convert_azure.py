@@ -28,7 +28,7 @@ def time_of(text):
     """Errors: ValueError  it is no time."""
     match = TIME.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no time; give one as 2024-05-10 00:00:01.5+00:00")
+        raise ValueError(f"{text!r} is not a time; give one as 2024-05-10 00:00:01.5+00:00")
     day, fraction, zone = match.groups(default="")
     return datetime.datetime.fromisoformat(
         f"{day}{(fraction or '.').ljust(7, '0')}"

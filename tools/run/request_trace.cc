@@ -170,7 +170,7 @@ absl::StatusOr<std::vector<Request>> ReadRequestTrace(const std::string& path, u
 absl::StatusOr<TraceKind> ParseTraceKind(const std::string& text) {
   for (const TraceKind kind : {TraceKind::kConversation, TraceKind::kCode, TraceKind::kMix})
     if (text == NameOf(kind)) return kind;
-  return InvalidArgument("'{}' is no trace to generate; give conv, code or mix", text);
+  return InvalidArgument("'{}' is not a trace to generate; give conv, code or mix", text);
 }
 
 const char* NameOf(TraceKind kind) {

@@ -352,7 +352,7 @@ absl::StatusOr<VerifyScope> ParseVerifyScope(const std::string& text) {
     const auto [end, error] = std::from_chars(text.data() + kSample.size(), last, scope.sample);
     if (error == std::errc() && end == last && scope.sample >= 1) return scope;
   }
-  return InvalidArgument("'{}' is no scope; give all, none or sample:N with N >= 1", text);
+  return InvalidArgument("'{}' is not a scope; give all, none or sample:N with N >= 1", text);
 }
 
 absl::StatusOr<ExactReplay> ParseExactReplay(const std::string& text) {

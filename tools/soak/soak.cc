@@ -567,8 +567,8 @@ std::vector<std::string> FindGrowth(std::span<const SoakMemory> points, bool cud
   for (const Figure& figure : figures) {
     const int64_t growth = most(figure, points.last(quarter)) - most(figure, points.first(quarter));
     if (growth <= figure.slack_bytes) continue;
-    lines.push_back(fmt::format("{} memory grew by {} bytes; at most {} are no growth", figure.name,
-                                growth, figure.slack_bytes));
+    lines.push_back(fmt::format("{} memory grew by {} bytes; up to {} do not count as growth",
+                                figure.name, growth, figure.slack_bytes));
   }
   return lines;
 }

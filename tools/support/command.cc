@@ -51,7 +51,8 @@ std::string DescribeMissing(const CLI::RequiredError& error, const CLI::App& app
   for (const CLI::App* subcommand : last.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(subcommand->get_name());
   if (rest.empty() || names.empty()) return error.what();
-  return fmt::format("'{}' is no subcommand; there are {}", rest.front(), fmt::join(names, ", "));
+  return fmt::format("'{}' is not a subcommand; there are {}", rest.front(),
+                     fmt::join(names, ", "));
 }
 
 // One line for a command line that CLI11 refuses.
@@ -71,7 +72,7 @@ absl::StatusOr<int64_t> ParseSeconds(const std::string& text) {
   const bool whole = error == std::errc() && end == text.data() + text.size();
   if (whole && seconds >= 1e-9 && seconds <= kSecondsMax)
     return static_cast<int64_t>(seconds * 1e9);
-  return InvalidArgument("'{}' is no time; give seconds from 1e-9 to {}", text, kSecondsMax);
+  return InvalidArgument("'{}' is not a time; give seconds from 1e-9 to {}", text, kSecondsMax);
 }
 
 struct RunningTool {
@@ -95,7 +96,7 @@ std::string TakeCount(const std::string& text, int64_t largest, int64_t& target)
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, count);
   if (error != std::errc() || end != last || count < 1 || count > largest)
-    return fmt::format("'{}' is no count; give a whole number from 1 to {}", text, largest);
+    return fmt::format("'{}' is not a count; give a whole number from 1 to {}", text, largest);
   target = count;
   return {};
 }
@@ -120,7 +121,7 @@ absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
   uint64_t seed = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
   if (error == std::errc() && end == text.data() + text.size()) return seed;
-  return InvalidArgument("'{}' is no seed; give a whole number from 0 to 2^64 - 1", text);
+  return InvalidArgument("'{}' is not a seed; give a whole number from 0 to 2^64 - 1", text);
 }
 
 ExitCode RunTool(const char* name, const Console& console, absl::FunctionRef<ExitCode()> run) {
@@ -249,8 +250,8 @@ void Command::AddCounts(const std::string& name,
       const auto [end, error] = std::from_chars(next, last, count);
       if (error != std::errc() || (end != last && *end != ',') || count < 1 || count > largest) {
         return fmt::format(
-            "'{}' is no list of counts; give whole numbers from 1 to {}, with commas between", text,
-            largest);
+            "'{}' is not a list of counts; give whole numbers from 1 to {}, with commas between",
+            text, largest);
       }
       counts.push_back(count);
       next = end;
@@ -282,7 +283,7 @@ std::string Command::MisusedCount(std::span<const char* const> arguments) const 
       if (arguments[i] != name || i + 1 == arguments.size()) continue;
       const std::string_view next = arguments[i + 1];
       if (!next.empty() && next.find_first_not_of("0123456789") == std::string_view::npos)
-        return fmt::format("{} {}: the number is no part of the option; give {}={}", name, next,
+        return fmt::format("{} {}: the number is not part of the option; give {}={}", name, next,
                            name, next);
     }
   }

@@ -12,13 +12,13 @@ absl::StatusOr<DeviceChoice> ParseDeviceChoice(const std::string& text) {
   if (text == "auto") return DeviceChoice::kAuto;
   if (text == "host") return DeviceChoice::kHost;
   if (text == "cuda") return DeviceChoice::kCuda;
-  return InvalidArgument("'{}' is no device; give auto, host or cuda", text);
+  return InvalidArgument("'{}' is not a device; give auto, host or cuda", text);
 }
 
 absl::StatusOr<KernelChoice> ParseKernelChoice(const std::string& text) {
   if (text == "host") return KernelChoice::kHost;
   if (text == "ptx") return KernelChoice::kPtx;
-  return InvalidArgument("'{}' is no kind of kernel; give host or ptx", text);
+  return InvalidArgument("'{}' is not a kind of kernel; give host or ptx", text);
 }
 
 absl::StatusOr<ChosenDriver> ChosenDriver::Open(DeviceChoice choice,

@@ -91,7 +91,8 @@ class HeaderReader {
     if (key == "fortran_order" && !fortran_order_) return ReadOrder();
     if (key == "shape" && !shape_) return ReadShape();
     return InvalidArgument(
-        "its header has {} too much; save it with numpy, which writes descr, fortran_order and "
+        "its header has an unknown or repeated {}; save it with numpy, which writes descr, "
+        "fortran_order and "
         "shape once",
         Quote(key));
   }
@@ -174,7 +175,7 @@ class HeaderReader {
 // Takes the magic, the version and the length off `content`, and returns the header.
 absl::StatusOr<std::string_view> TakeHeader(std::string_view& content) {
   if (!content.starts_with(kMagic))
-    return InvalidArgument("this is no .npy file; save the array with numpy.save");
+    return InvalidArgument("this is not a .npy file; save the array with numpy.save");
   constexpr auto kCut = "the file ends within its header; save it again";
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(content[i]); };
   if (content.size() < kMagic.size() + 2) return InvalidArgument(kCut);

@@ -22,7 +22,7 @@ absl::StatusOr<RecordingOrder> ParseRecordingOrder(const std::string& text) {
     const auto [end, error] = std::from_chars(text.data() + kRandom.size(), last, order.seed);
     if (error == std::errc() && end == last) return order;
   }
-  return InvalidArgument("'{}' is no recording order; give asc, desc or random:SEED", text);
+  return InvalidArgument("'{}' is not a recording order; give asc, desc or random:SEED", text);
 }
 
 std::string NameOf(const RecordingOrder& order) {

@@ -49,7 +49,7 @@ absl::Status ReadObject(const JsonValue& object, TraceRows& rows) {
 absl::Status ReadSizes(const JsonValue& sizes, TraceRows& rows) {
   for (const JsonValue& pair : sizes) {
     if (!pair.is_array() || pair.size() != 2)
-      return rows.Error("sizes has an element that is no pair",
+      return rows.Error("sizes has an element that is not a pair",
                         "give pairs of a size and how often it was seen");
     COPPICE_RETURN_IF_ERROR(ReadObject({{"size", pair[0]}, {"count", pair[1]}}, rows));
   }
@@ -65,7 +65,7 @@ absl::Status ReadJsonRows(TraceRows& rows) {
     if (line.find_first_not_of(" \t") == std::string_view::npos) continue;
     const JsonValue object = JsonValue::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object())
-      return rows.Error(fmt::format("{} is no JSON object", Quote(line)),
+      return rows.Error(fmt::format("{} is not a JSON object", Quote(line)),
                         "give one object on each line");
     if (std::exchange(first, false)) {
       std::vector<std::string> keys;

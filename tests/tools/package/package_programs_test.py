@@ -377,8 +377,8 @@ class ZipTest(PackageTests):
     def test_what_is_no_zip_is_told(self):
         path = pathlib.Path(self.path("model.zip"))
         path.write_text("<html>404</html>" * 10)
-        self.refuse("inspect", str(path), says="is no zip")
-        self.refuse("pack", str(path), "-o", self.path("x.zip"), says="is no zip")
+        self.refuse("inspect", str(path), says="is not a zip")
+        self.refuse("pack", str(path), "-o", self.path("x.zip"), says="is not a zip")
 
     def test_what_is_no_package_is_not_packed(self):
         self.refuse("pack", str(self.folder), "-o", self.path("x.zip"), says="manifest.json")
@@ -413,7 +413,7 @@ class RefusalTest(PackageTests):
         for arguments, says in (
                 ((package, *x), ("symbol 'n'", "--extent n=33")),
                 ((package, *x, *x, *n), "given twice"),
-                ((package, "--input", "q=zeros", *n), "'q' is no input"),
+                ((package, "--input", "q=zeros", *n), "'q' is neither an input"),
                 ((package, "--input", "x=5", *n), "'x' is an array"),
                 ((package, "--input", "x", *n), "NAME=@x.npy"),
                 ((package, "--input", "x=random:a", *n), "random:SEED"),
@@ -423,8 +423,8 @@ class RefusalTest(PackageTests):
                 ((package, "--input", "x=random:1:0:n//0", *n), ("[0, n//0)", "n = 4")),
                 ((package, "--input", "x=random:1:9:n", *n), ("[9, n)", "n = 4")),
                 ((package, "--input", "x=@missing.npy", *n), "missing.npy"),
-                ((package, *x, "--extent", "m=4"), "'m' is no symbol"),
-                ((package, *x, "--extent", "n=four"), "'four' is no number"),
+                ((package, *x, "--extent", "m=4"), "'m' is not a symbol"),
+                ((package, *x, "--extent", "n=four"), "'four' is not a number"),
                 ((package, *x, "--extent", "n=4,-1"), "'n' is -1 in --extent"),
                 ((package, *x, "--extent", "n=4,5", "--inputs", self.path("."), "--inputs",
                   self.path("package"), "--inputs", self.path(".")), "3 sets"),
@@ -432,12 +432,12 @@ class RefusalTest(PackageTests):
                 ((package, *x, *n, "--inputs", "nowhere"), "not a folder"),
                 ((package, *x, *n, "--static", "x=zeros"), "--input"),
                 ((package, *x, *n, "--policy", "n=odd"), "n=odd"),
-                ((package, *x, *n, "--policy", "m=exact"), "'m' is no symbol"),
+                ((package, *x, *n, "--policy", "m=exact"), "'m' is not a symbol"),
                 ((package, *x, *n, "--program", "other"), "it has main"),
                 ((package, *x, *n, "--constants", "nofile.safetensors"), "nofile.safetensors"),
                 ((package, *x, *n, "--checks", "speed"), "speed"),
                 ((package, *x, *n, "--device", "tpu"), "tpu"),
-                ((package, *x, *n, "--calls", "0"), "'0' is no count"),
+                ((package, *x, *n, "--calls", "0"), "'0' is not a count"),
                 ((self.path("none.zip"), *x, *n), "none.zip")):
             with self.subTest(says):
                 self.refuse("run", *arguments, says=says)
@@ -572,7 +572,7 @@ class ClaimTest(PackageTests):
         package = self.package(guards=["n < 1"])
         self.refuse("claim", package, says="--size-max")
         self.refuse("claim", package, "--input", "x=@x.npy", says="no file fits")
-        self.refuse("claim", package, "--tolerance", "-1", says="'-1' is no tolerance")
+        self.refuse("claim", package, "--tolerance", "-1", says="'-1' is not a tolerance")
         self.refuse("claim", package, "--program", "other", says="it has main")
 
 
@@ -668,7 +668,7 @@ class BenchTest(PackageTests):
             self.assertGreaterEqual(stage["us"], stage["driver_us"], name)
 
     def test_what_does_not_fit_is_one_line_that_names_it(self):
-        self.refuse("bench", self.package(), "--input", "q=zeros", says="'q' is no input")
+        self.refuse("bench", self.package(), "--input", "q=zeros", says="'q' is neither an input")
         self.refuse("bench", self.path("none.zip"), says="none.zip")
 
 

@@ -89,7 +89,7 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
   if (error == std::errc() && end == last && std::isfinite(value) && value >= 0) return value;
-  return InvalidArgument("'{}' is no percentage; give a number from 0 on", text);
+  return InvalidArgument("'{}' is not a percentage; give a number from 0 on", text);
 }
 
 ExitCode ProfDiff(const ProfOptions& options, const Console& console) {

@@ -64,7 +64,7 @@ absl::StatusOr<TracedProcess> FindTracedProcess(int64_t process, const std::stri
   }
   if (code)
     return InvalidArgument(
-        "process {}: its open files cannot be read: {}; watch it as the user whose it is, or give "
+        "process {}: its open files cannot be read: {}; watch it as the user who owns it, or give "
         "the path of its trace",
         process, code.message());
   if (traces.empty())

@@ -166,7 +166,7 @@ absl::Status Changer::SetPolicies(const std::string& text) {
   return InvalidArgument("--policy {}: {}; name PROGRAM.SYMBOL of one that is", Printable(text),
                          whose.symbol.empty()
                              ? "no size may be padded"
-                             : fmt::format("'{}' is no size that may be padded", whose.symbol));
+                             : fmt::format("'{}' is not a size that may be padded", whose.symbol));
 }
 
 // How many policies of the program were set.
@@ -274,7 +274,7 @@ absl::Status Changer::DropSize(const std::string& text,
     }
   }
   if (there) return absl::OkStatus();
-  return InvalidArgument("--drop {}: '{}' is no size that is padded by itself", Printable(text),
+  return InvalidArgument("--drop {}: '{}' is not a size that is padded by itself", Printable(text),
                          whose.symbol);
 }
 
@@ -298,7 +298,7 @@ absl::Status Changer::DropFrom(int program, int symbol, int64_t bucket) {
           left.maximum(), policy.maximum());
   }
   if (!there)
-    return InvalidArgument("{} is no bucket of the policy {}; drop one of its own", bucket,
+    return InvalidArgument("{} is not a bucket of the policy {}; drop one of its own", bucket,
                            policy.name());
   made_.dropped[{program, symbol}].push_back(bucket);
   return absl::OkStatus();

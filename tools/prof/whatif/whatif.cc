@@ -105,8 +105,9 @@ absl::Status CheckFit(const TracedCalls& traced, const std::vector<ProgramSpec>&
     const bool fits =
         std::ranges::all_of(node.outputs, [outputs](int64_t output) { return output < outputs; });
     if (!fits || node.graph_nodes > kGraphNodesMax)
-      return InvalidArgument("node {} has {} graph nodes, and outputs that its program has not",
-                             node.id, node.graph_nodes);
+      return InvalidArgument(
+          "node {} has {} graph nodes, or outputs that its program does not have", node.id,
+          node.graph_nodes);
   }
   return absl::OkStatus();
 }
