@@ -400,8 +400,8 @@ absl::StatusOr<Expression> Expression::Parse(const std::string& text,
                                              std::span<const std::string> names) {
   if (text.size() > static_cast<size_t>(kTextMax))
     return MakeError(absl::StatusCode::kOutOfRange,
-                     "Expression::Parse: \"{}...\" has {} characters, so goes on at column {}; "
-                     "expected its end, at most {} characters",
+                     "Expression::Parse: \"{}...\" has {} characters, so it goes on at column "
+                     "{}; expected its end, since at most {} characters are allowed",
                      text.substr(0, 40), text.size(), kTextMax + 1, kTextMax);
   COPPICE_ASSIGN_OR_RETURN(std::vector<Operation> operations, Parser(text, names).Run());
   return Expression(text, std::move(operations), names.size());

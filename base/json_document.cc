@@ -61,7 +61,7 @@ class JsonBuilder {
     return number_integer(static_cast<int64_t>(value));
   }
   bool number_float(double /*value*/, const std::string& text) {
-    return Fail(fmt::format("{} is no integer of 64 bits; write a fraction as a string",
+    return Fail(fmt::format("{} is not an integer of 64 bits; write a fraction as a string",
                             QuoteText(text, kShownMax)));
   }
   bool string(const std::string& value) {
@@ -132,8 +132,7 @@ class JsonBuilder {
 
   bool Open(JsonKind kind, const char* bracket) {
     if (static_cast<int>(open_.size()) >= limits_.depth_max)
-      return Fail(
-          fmt::format("more than {} lists and objects inside each other", limits_.depth_max));
+      return Fail(fmt::format("more than {} nested lists and objects", limits_.depth_max));
     if (!Add({.kind = kind}) || !Expect(bracket)) return false;
     open_.push_back(static_cast<uint32_t>(document_.nodes_.size() - 1));
     key_of_.emplace_back();

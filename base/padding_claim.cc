@@ -102,7 +102,8 @@ const char* NameOf(PaddingContents contents) {
 absl::StatusOr<std::optional<PaddingClaim>> ParseClaim(std::string_view text) {
   const auto no_claim = [&] {
     return InvalidArgument(
-        "'{}' is no claim about padding; give exact, any, masked, row_independent, finite or fill, "
+        "'{}' is not a claim about padding; give exact, any, masked, row_independent, finite or "
+        "fill, "
         "or one of the last five with a tolerance: finite:1e-5 or finite:1e-5:1e-4, which is "
         "absolute and then relative",
         text);

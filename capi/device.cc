@@ -58,7 +58,7 @@ absl::StatusOr<Held<coppice_device>> OpenKind(const coppice_device_options& opti
       return OpenEmulator(options);
     }
     default:
-      return InvalidArgument("coppice_device_options: kind {} is none of COPPICE_DEVICE_...",
+      return InvalidArgument("coppice_device_options: kind {} is not one of COPPICE_DEVICE_...",
                              options.kind);
   }
 }
@@ -217,7 +217,7 @@ coppice_status coppice_driver_entry(coppice_device* device,
 
 coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, uint64_t* address) {
   return AnswerOn(device, address, [&]() -> absl::StatusOr<uint64_t> {
-    if (bytes < 1) return InvalidArgument("memory: {} bytes; at least 1", bytes);
+    if (bytes < 1) return InvalidArgument("memory: {} bytes; ask for at least 1", bytes);
     device->EndRetired();
     COPPICE_ASSIGN_OR_RETURN(DeviceBlock memory,
                              DeviceBlock::Create(device->source, *device->driver, bytes, nullptr));
@@ -236,7 +236,8 @@ coppice_status coppice_memory_free(coppice_device* device, uint64_t address) {
     lock.unlock();
     if (!freed.empty() && Emulator::RunsThisThread()) device->Retire(std::move(freed.mapped()));
     if (!freed.empty()) return absl::OkStatus();
-    return InvalidArgument("memory: {:#x} is no address of coppice_memory_allocate", address);
+    return InvalidArgument("memory: {:#x} is not an address that coppice_memory_allocate gave",
+                           address);
   });
 }
 
@@ -270,7 +271,7 @@ coppice_status coppice_stream_destroy(coppice_device* device, void* stream) {
     const auto destroyed = device->streams.extract(stream);
     lock.unlock();
     if (!destroyed.empty()) return absl::OkStatus();
-    return InvalidArgument("stream: {} is none of coppice_stream_create", fmt::ptr(stream));
+    return InvalidArgument("stream: {} was not made by coppice_stream_create", fmt::ptr(stream));
   });
 }
 

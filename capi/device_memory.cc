@@ -16,8 +16,9 @@ absl::StatusOr<uint64_t> MemorySource::Allocate(int64_t bytes, void* stream) con
       provider_->allocate(provider_->user, bytes, stream, &address), "memory provider"));
   if (address != 0 && address % static_cast<uint64_t>(kBufferAlignment) == 0) return address;
   if (address != 0) Free(address, bytes);
-  return InvalidArgument("memory provider: {} bytes at {:#x}; give a multiple of {}", bytes,
-                         address, kBufferAlignment);
+  return InvalidArgument(
+      "memory provider: {} bytes at {:#x}; give an address that is a multiple of {}", bytes,
+      address, kBufferAlignment);
 }
 
 void MemorySource::Free(uint64_t address, int64_t bytes) const {

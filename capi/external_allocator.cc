@@ -36,8 +36,8 @@ Allocator& TheAllocator() {
 
 absl::Status CheckDevice(const coppice_device& device, int32_t ordinal) {
   if (ordinal == device.ordinal) return absl::OkStatus();
-  return InvalidArgument("external allocator: a block of device {}, on device {}", ordinal,
-                         device.ordinal);
+  return InvalidArgument("external allocator: a block of device {} is asked for on device {}",
+                         ordinal, device.ordinal);
 }
 
 absl::StatusOr<uint64_t> AllocateInRun(coppice_context& run, int64_t bytes, int32_t ordinal) {
@@ -109,7 +109,7 @@ void* coppice_external_allocate(ptrdiff_t bytes, int32_t device, void* stream) {
   uint64_t address = 0;
   (void)AnswerTo(&address, [&]() -> absl::StatusOr<uint64_t> {
     if (bytes == 0) return uint64_t{0};
-    if (bytes < 0) return InvalidArgument("external allocator: {} bytes", bytes);
+    if (bytes < 0) return InvalidArgument("external allocator: {} bytes; ask for 0 or more", bytes);
     coppice_context* const run = WhoseCode().run;
     return run != nullptr ? AllocateInRun(*run, bytes, device)
                           : AllocateOnDevice(bytes, device, stream);

@@ -118,7 +118,7 @@ absl::Status StatusOfCallback(coppice_status returned, const std::string& callba
   const std::string& said = CallbackMessage();
   return MakeError(known != nullptr ? known->code : absl::StatusCode::kUnknown,
                    "{} failed with {} ({}){}{}", callback, returned,
-                   known != nullptr ? known->name : "no number of coppice_status",
+                   known != nullptr ? known->name : "not a value of coppice_status",
                    said.empty() ? "; coppice_set_error says why" : ": ", said);
 }
 

@@ -32,7 +32,7 @@ absl::StatusOr<const Binding*> BindingOf(const coppice_session& session,
 
 absl::Status CheckLane(const coppice_session& session, int32_t lane) {
   if (lane >= 0 && lane < session.lanes) return absl::OkStatus();
-  return InvalidArgument("lane {}: the session has {}, from 0", lane, session.lanes);
+  return InvalidArgument("lane {}: the session has {} lanes, counted from 0", lane, session.lanes);
 }
 
 absl::Status CheckStream(const void* stream) {

@@ -134,8 +134,8 @@ coppice_status coppice_lease_release_after(coppice_lease* lease, void* stream) {
     const auto released = Held<coppice_lease>::Adopt(lease);
     if (released->scopes.load() != 0)
       return FailedPrecondition(
-          "lease: a scope on it is open, and the lane's next use comes behind that scope's stream "
-          "alone; end it first");
+          "lease: a scope on it is open, and the lane's next use waits for that scope's stream "
+          "only; end it first");
     return released->lease.Release(static_cast<CuStream>(stream));
   });
 }

@@ -40,7 +40,8 @@ int64_t WriteBuckets(const PaddingPolicy& policy, std::span<int64_t> room) {
 absl::StatusOr<SizeHistogram> HistogramOf(const int64_t* sizes,
                                           const double* counts,
                                           int64_t size_count) {
-  if (size_count < 0) return InvalidArgument("sizes: {} of them", size_count);
+  if (size_count < 0)
+    return InvalidArgument("sizes: their count is {}; give 0 or more", size_count);
   if (sizes == nullptr && size_count > 0)
     return InvalidArgument("sizes: null, but their count is {}", size_count);
   const std::span given(sizes, static_cast<size_t>(size_count));
@@ -83,8 +84,9 @@ absl::StatusOr<int64_t> WriteBuckets(const JointPolicy& policy, std::span<int64_
   const int64_t all = policy.count();
   const size_t written = std::min(room.size() / 2, static_cast<size_t>(all));
   if (written > 0 && all > kElementsMax)
-    return InvalidArgument("joint policy {}: {} buckets; none are written of more than {}",
-                           policy.name(), all, kElementsMax);
+    return InvalidArgument(
+        "joint policy {}: {} buckets; policies with more than {} cannot be written", policy.name(),
+        all, kElementsMax);
   if (written == 0) return all;
   const std::vector<JointSize> buckets = policy.buckets();
   for (size_t i = 0; i < written; ++i) {

@@ -248,16 +248,16 @@ coppice_status coppice_dump(coppice_session* session,
                             char* buffer,
                             size_t buffer_bytes,
                             size_t* text_bytes) {
-  return AnswerOn(session, TextOut{buffer, buffer_bytes, text_bytes},
-                  [&]() -> absl::StatusOr<std::string> {
-                    if (number < 1)
-                      return MakeError(absl::StatusCode::kNotFound,
-                                       "recording {}: the first of a lane is 1", number);
-                    NodeInfo node;
-                    node.lane = lane;
-                    node.number = number;
-                    return session->session->Dump(node);
-                  });
+  return AnswerOn(
+      session, TextOut{buffer, buffer_bytes, text_bytes}, [&]() -> absl::StatusOr<std::string> {
+        if (number < 1)
+          return MakeError(absl::StatusCode::kNotFound,
+                           "recording {}: recordings of a lane are counted from 1", number);
+        NodeInfo node;
+        node.lane = lane;
+        node.number = number;
+        return session->session->Dump(node);
+      });
 }
 
 coppice_status coppice_save_profile(coppice_session* session, const char* path) {

@@ -115,7 +115,7 @@ inline absl::StatusOr<std::string> NameIn(const char* text, const char* what) {
 template <typename Enum>
 absl::StatusOr<Enum> EnumOf(int32_t number, int count, const char* what) {
   if (number < 0 || number >= count)
-    return InvalidArgument("{}: {} is none of its {} values", what, number, count);
+    return InvalidArgument("{}: {} is not one of its {} values", what, number, count);
   return static_cast<Enum>(number);
 }
 

@@ -353,7 +353,8 @@ absl::StatusOr<Tensor> SessionMemory::AddConstant(DType dtype,
 }
 
 absl::Status SessionMemory::SetExternalBytes(int64_t bytes) {
-  if (bytes < 0) return InvalidArgument("Session::SetExternalBytes: {} bytes", bytes);
+  if (bytes < 0)
+    return InvalidArgument("Session::SetExternalBytes: {} bytes; give 0 or more", bytes);
   Lane& lane = parts_.lane(0);
   const std::lock_guard lock(lane.mutex);
   const int64_t change = bytes - external_bytes_;

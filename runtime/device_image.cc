@@ -42,8 +42,9 @@ absl::StatusOr<DeviceImageKind> ClassifyElf(std::span<const std::byte> image) {
     return CutOff("the header of a cubin", kHeaderBytes, image.size());
   const unsigned machine = ReadAt<uint16_t>(image, 18);
   if (machine != kMachineCuda)
-    return InvalidArgument("device image: an ELF file for machine {}, and cubins are for {}; {}",
-                           machine, kMachineCuda, kWhat);
+    return InvalidArgument(
+        "device image: this is an ELF file for machine {}, but cubins are for {}; {}", machine,
+        kMachineCuda, kWhat);
   uint64_t end = 0;
   const auto reach = [&](size_t start, size_t entry_bytes, size_t entries) {
     const uint64_t table =
@@ -84,10 +85,12 @@ absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> i
   if (magic == kFatbinMagic) return ClassifyFatbin(image);
   if (magic == kWrapperMagic)
     return InvalidArgument(
-        "device image: the struct around a fatbin that nvcc compiles into a program; pass the "
+        "device image: this is the struct around a fatbin that nvcc compiles into a program; pass "
+        "the "
         "fatbin that it points to");
   if (ReadAt<uint64_t>(image, 0) == KernelImage::kMagic)
-    return InvalidArgument("device image: a KernelImage; load it by the overload that takes one");
+    return InvalidArgument(
+        "device image: this is a KernelImage; load it by the overload that takes one");
   std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
   while (text.ends_with('\0'))
     text.remove_suffix(1);

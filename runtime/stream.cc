@@ -167,8 +167,8 @@ absl::StatusOr<uint64_t> AllocationIdOf(const Driver& driver, DeviceAddress addr
   if (result == CuResult::kSuccess) return id;
   if (result != CuResult::kInvalidValue) return driver.ErrorOf(result, "cuPointerGetAttribute");
   return MakeError(absl::StatusCode::kNotFound,
-                   "AllocationIdOf: no live allocation holds address {:#x}; it was freed or is no "
-                   "device address",
+                   "AllocationIdOf: no live allocation holds address {:#x}; it was freed or is not "
+                   "a device address",
                    address);
 }
 

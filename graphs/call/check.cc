@@ -31,7 +31,8 @@ absl::Status CheckOtherLane(const Call& call,
     if (slot != nullptr && IsReadOn(*slot, read, call.stream)) return absl::OkStatus();
   }
   return FailedPrecondition(
-      "Session::Run: {} of program '{}' is an output on lane {}, the call is on lane {}; keep a "
+      "Session::Run: {} of program '{}' is an output on lane {}, but the call is on lane {}; keep "
+      "a "
       "read scope on the call's stream open meanwhile",
       what, call.program->spec.name, other.index, call.lane);
 }
@@ -170,7 +171,8 @@ absl::Status CheckLive(const SessionParts& parts,
   const absl::Status found = AllocationIdOf(parts.driver, address).status();
   if (found.code() != absl::StatusCode::kNotFound) return found;
   return FailedPrecondition(
-      "Session::Run: the {} '{}' of program '{}' at {:#x} is no live allocation: it was freed, or "
+      "Session::Run: the {} '{}' of program '{}' at {:#x} is not a live allocation: it was freed, "
+      "or "
       "is the host's; pass memory of the device",
       what, name, call.program->spec.name, address);
 }

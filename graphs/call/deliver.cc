@@ -60,8 +60,8 @@ int64_t CopyOutBytes(const Request& request) {
 
 absl::Status FullRing(const Request& request, int64_t bytes, Lane& lane) {
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "Session::Run: no {} bytes in a row to copy the outputs of program '{}' to, of "
-                   "{} on lane {}; drop the oldest leases or raise copy_out_bytes",
+                   "Session::Run: no {} contiguous bytes are free for copies of the outputs of "
+                   "program '{}', of {} on lane {}; drop the oldest leases or raise copy_out_bytes",
                    bytes, request.call.program->spec.name, lane.slots().ring_bytes(), lane.index);
 }
 

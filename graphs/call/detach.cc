@@ -92,8 +92,9 @@ absl::StatusOr<std::unique_ptr<DetachedMemory>> MakeMemory(
   COPPICE_ASSIGN_OR_RETURN(made->address, memory.allocate(bytes));
   made->free = std::move(memory.free);
   if (made->address % static_cast<DeviceAddress>(kBufferAlignment) == 0) return made;
-  return InvalidArgument("Lease::Detach: {} bytes at {:#x} for the copies; give a multiple of {}",
-                         bytes, made->address, kBufferAlignment);
+  return InvalidArgument(
+      "Lease::Detach: {} bytes at {:#x} for the copies; give an address that is a multiple of {}",
+      bytes, made->address, kBufferAlignment);
 }
 
 // Copies to `next` and what follows on `stream`, and points the outputs at the copies.

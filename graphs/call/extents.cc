@@ -239,7 +239,7 @@ absl::Status ComputeExtents(const Program& program,
     const Expression& expression = program.extents[i];
     const Computed computed = expression.Evaluate(values.all());
     if (!computed.ok() || computed.value < 0)
-      return InvalidArgument("{}: '{}' of program '{}' is {}, which is no extent: {}", where,
+      return InvalidArgument("{}: '{}' of program '{}' is {}, which is not an extent: {}", where,
                              expression.text(), program.spec.name,
                              computed.ok() ? fmt::format("{}", computed.value) : "without a value",
                              expression.Describe(program.spec.value_names(), values.all()));

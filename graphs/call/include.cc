@@ -32,7 +32,7 @@ absl::Status CheckIncludable(const Call& call, const WindowMap& windows) {
         spec.name,
         random                                ? "advances a random state"
         : call.program->layout.mutates_copies ? "writes inputs back"
-                                              : "is to copy its outputs");
+                                              : "copies its outputs out");
   }
   if (!call.donated.empty()) {
     return InvalidArgument(
@@ -151,8 +151,9 @@ absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request,
   COPPICE_RETURN_IF_ERROR(taken.status());
   Captured captured = *std::move(taken);
   if (captured.pieces.size() != 1) {
-    return FailedPrecondition("Session::Include: program '{}' has breaks, so it is no single graph",
-                              call.program->spec.name);
+    return FailedPrecondition(
+        "Session::Include: program '{}' has breaks, so it is not a single graph",
+        call.program->spec.name);
   }
   lane.slots().Reserve();
   COPPICE_RETURN_IF_ERROR(AddChildToCapture(parts.driver, call.stream, captured.pieces[0].graph));

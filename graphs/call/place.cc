@@ -79,8 +79,8 @@ absl::Status CheckDonated(const Call& call, const Lane& lane) {
     const Slot* slot = LeaseAccess::SlotOf(lease);
     if (slot == nullptr || !slot->in_lane() || slot->lane != &lane) {
       return InvalidArgument(
-          "Session::Run: program '{}' is given a lease that is empty, or of another lane or "
-          "session than lane {} of this; donate leases of the call's lane",
+          "Session::Run: program '{}' is given a lease that is empty, or not of lane {} of "
+          "this session; donate leases of the call's lane",
           call.program->spec.name, lane.index);
     }
     if (slot->open_scopes() > 0) {

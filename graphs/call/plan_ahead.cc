@@ -24,7 +24,8 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
   }
   if (!program.requests_known)
     return FailedPrecondition(
-        "Session::Plan: program '{}' is a callable, which allocates what its runs show; register "
+        "Session::Plan: program '{}' is a callable, and only its runs show what it allocates; "
+        "register "
         "it with a dry_run, or warm its buckets and look at nodes()",
         program.spec.name);
   std::vector<CallShape> shapes;

@@ -246,7 +246,7 @@ absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
   for (size_t i = 0; i < buckets.size(); ++i) {
     if (!program.IsBucket(buckets[i]))
       return InvalidArgument(
-          "{}: buckets[{}] is [{}], which is no bucket of program '{}'; give one extent "
+          "{}: buckets[{}] is [{}], which is not a bucket of program '{}'; give one extent "
           "per symbol ({}), each a bucket of its policy, two of a joint one's",
           where, i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
     COPPICE_ASSIGN_OR_RETURN(shapes.emplace_back(), ShapeAt(where, fmt::format("buckets[{}]", i),

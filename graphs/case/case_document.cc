@@ -174,7 +174,7 @@ absl::StatusOr<std::optional<PaddingClaim>> ReadCaseClaim(Json value) {
   COPPICE_ASSIGN_OR_RETURN(claim.equal.relative, FractionOf(equal["relative"]));
   const auto is_tolerance = [](double tolerance) { return tolerance >= 0 && tolerance < 1e300; };
   if (!is_tolerance(claim.equal.absolute) || !is_tolerance(claim.equal.relative))
-    return equal.Error("is no tolerance; write finite numbers, 0 or more");
+    return equal.Error("is not a tolerance; write finite numbers, 0 or more");
   return claim;
 }
 
@@ -234,7 +234,7 @@ absl::StatusOr<CaseInput> ReadCaseInput(Json value, uint64_t number) {
   COPPICE_RETURN_IF_ERROR(CheckFields(in_place, {"at", "call", "output", "strides"}));
   COPPICE_ASSIGN_OR_RETURN(const int64_t call, IntegerOf(in_place["call"], 1, INT64_MAX));
   if (static_cast<uint64_t>(call) >= number)
-    return in_place["call"].Error("{} is no call before {}", call, number);
+    return in_place["call"].Error("{} is not a call before {}", call, number);
   input.call = static_cast<uint64_t>(call);
   COPPICE_ASSIGN_OR_RETURN(input.output, IndexOr(in_place["output"], 0, kTensorsMax));
   COPPICE_ASSIGN_OR_RETURN(input.at, IntegerOf(in_place["at"], 0, kBytesMax));
@@ -286,15 +286,16 @@ absl::StatusOr<CaseCall> ReadCaseCall(Json value, const Case& read) {
   const uint64_t before = read.calls.empty() ? 0 : read.calls.back().number;
   COPPICE_ASSIGN_OR_RETURN(const int64_t number, IntegerOf(value["number"], 1, INT64_MAX));
   if (static_cast<uint64_t>(number) <= before)
-    return value["number"].Error("{} is not behind call {}; calls ascend", number, before);
+    return value["number"].Error("{} does not come after call {}; the numbers must ascend", number,
+                                 before);
   call.number = static_cast<uint64_t>(number);
   COPPICE_ASSIGN_OR_RETURN(call.program, IndexOr(value["program"], 0, read.programs.size()));
   COPPICE_ASSIGN_OR_RETURN(call.binding, IndexOr(value["binding"], -1, read.bindings.size()));
   const CaseProgram& program = read.programs[static_cast<size_t>(call.program)];
   if (call.binding >= 0 && read.bindings[static_cast<size_t>(call.binding)].program != call.program)
-    return value["binding"].Error("{} is one of another program", call.binding);
+    return value["binding"].Error("{} is a binding of another program", call.binding);
   if (call.binding < 0 && !program.statics.empty())
-    return value["binding"].Error("is none, and program '{}' has static inputs", program.name);
+    return value["binding"].Error("is -1, but program '{}' has static inputs", program.name);
   COPPICE_ASSIGN_OR_RETURN(const int kind, WordOf(value["kind"], kRuns));
   COPPICE_ASSIGN_OR_RETURN(const int reason, WordOf(value["reason"], kReasons));
   COPPICE_ASSIGN_OR_RETURN(const int poison, WordOf(value["poison"], kPoisons));
@@ -313,7 +314,7 @@ absl::StatusOr<CaseCall> ReadCaseCall(Json value, const Case& read) {
     COPPICE_RETURN_IF_ERROR(CheckFields(random, {"offset", "seed"}));
     COPPICE_ASSIGN_OR_RETURN(const int64_t seed, IntegerOf(random["seed"], INT64_MIN, INT64_MAX));
     COPPICE_ASSIGN_OR_RETURN(const int64_t offset, IntegerOf(random["offset"], 0, INT64_MAX));
-    if (offset % 4 != 0) return random["offset"].Error("{} is no multiple of 4", offset);
+    if (offset % 4 != 0) return random["offset"].Error("{} is not a multiple of 4", offset);
     call.random.emplace(static_cast<uint64_t>(seed), offset);
   }
   return call;
@@ -322,8 +323,8 @@ absl::StatusOr<CaseCall> ReadCaseCall(Json value, const Case& read) {
 absl::Status CheckSchemaOf(Json root) {
   COPPICE_RETURN_IF_ERROR(CheckKind(root, JsonKind::kObject));
   if (!root["schema"].is(JsonKind::kText) || root["schema"].text() != kSchema)
-    return root.Error("is no case: its schema is not \"{}\"; give what the flight recorder wrote",
-                      kSchema);
+    return root.Error(
+        "is not a case: its schema is not \"{}\"; give what the flight recorder wrote", kSchema);
   const Json version = root["schema_version"];
   if (!version.present()) return root.Error("has no field \"schema_version\"; add it");
   COPPICE_RETURN_IF_ERROR(CheckList(version, 2, 2));

@@ -54,7 +54,7 @@ absl::StatusOr<Case> ReadFrom(const package::Container& container) {
     return InvalidArgument("{}: is a folder; give the file that the flight recorder wrote", name);
   for (const package::ZipEntry& entry : container.entries()) {
     if (entry.name != package::kManifestName && entry.name != kTensors && entry.name != kPackage)
-      return InvalidArgument("{}: {} is no file of a case", name, QuoteText(entry.name, 255));
+      return InvalidArgument("{}: {} is not a file of a case", name, QuoteText(entry.name, 255));
     COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, container.Read(entry));
     if (package::Crc32Of(bytes) != entry.crc)
       return InvalidArgument("{}: {} is damaged: its checksum differs; get the file again", name,
@@ -66,8 +66,8 @@ absl::StatusOr<Case> ReadFrom(const package::Container& container) {
     return InvalidArgument("{}: has no {}; a case has both", name,
                            manifest == nullptr ? package::kManifestName : kTensors);
   if (manifest->bytes > kManifestBytesMax)
-    return InvalidArgument("{}: a manifest of {} bytes; it has {} at most", name, manifest->bytes,
-                           kManifestBytesMax);
+    return InvalidArgument("{}: a manifest of {} bytes; at most {} are allowed", name,
+                           manifest->bytes, kManifestBytesMax);
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> text, container.Read(*manifest));
   COPPICE_ASSIGN_OR_RETURN(
       Case read,

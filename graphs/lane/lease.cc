@@ -104,7 +104,7 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
 absl::StatusOr<std::vector<Lease>> Lease::Split() {
   COPPICE_RETURN_IF_ERROR(CheckThere(slot_));
   if (part() >= 0) {
-    return FailedPrecondition("Lease::Split: it is the part of output '{}' already",
+    return FailedPrecondition("Lease::Split: this lease is already the part of output '{}'",
                               slot_->program->spec.outputs[static_cast<size_t>(part())].name);
   }
   std::vector<Lease> split(slot_->program->spec.outputs.size());

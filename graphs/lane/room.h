@@ -56,7 +56,7 @@ absl::Status Room::Find(MemoryKind need, const Ask& ask) {
     if (attempt < kAttempts && made.ok()) continue;
     refused_ = true;
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Session: {} bytes of memory for {} are lacking in the budget; {}", missing,
+                     "Session: the budget lacks {} bytes of memory for {}; {}", missing,
                      NameOf(need),
                      made.ok() ? "others take what is freed: raise the budget" : MessageOf(made));
   }

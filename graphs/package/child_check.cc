@@ -31,9 +31,9 @@ absl::Status CheckChildSizes(const package::Program& child, std::span<const int6
   for (size_t i = 0; i < sizes.size(); ++i) {
     const package::Symbol& symbol = child.symbols[i];
     if (sizes[i] < symbol.min || sizes[i] > symbol.max || sizes[i] % symbol.multiple_of != 0)
-      return InvalidArgument("'{}' of program '{}' is {}, and no multiple of {} in [{}, {}]",
-                             symbol.name, child.name, sizes[i], symbol.multiple_of, symbol.min,
-                             symbol.max);
+      return InvalidArgument(
+          "'{}' of program '{}' is {}, which is not a multiple of {} in [{}, {}]", symbol.name,
+          child.name, sizes[i], symbol.multiple_of, symbol.min, symbol.max);
   }
   for (const std::string& text : child.guards) {
     COPPICE_ASSIGN_OR_RETURN(const Expression guard, Expression::Parse(text, child.names()));

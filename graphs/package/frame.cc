@@ -28,7 +28,7 @@ absl::StatusOr<int64_t> Frame::SizeAt(const package::Amount& amount,
                                       const char* what) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t value, At(amount, values, what));
   if (value >= 0) return value;
-  return InvalidArgument("{} '{}' is {}, and no size", what,
+  return InvalidArgument("{} '{}' is {}, which is not a size", what,
                          amount.expression ? amount.expression->text() : "", value);
 }
 
@@ -94,7 +94,7 @@ absl::StatusOr<DeviceAddress> Frame::AddressOfAlias(int buffer) const {
                            BytesOf(program_.buffers[static_cast<size_t>(buffer)]));
   const int64_t behind = BytesBehind(operand, address);
   if (bytes <= behind) return address;
-  return InvalidArgument("{} bytes lie where its buffer has {} more", bytes, behind);
+  return InvalidArgument("{} bytes lie where its buffer has only {} left", bytes, behind);
 }
 
 void Frame::AddTouch(const package::Operand& operand,

@@ -35,9 +35,8 @@ absl::Status CheckAllGiven(const package::LoadedPackage& package,
                                     NameOf(constants[i].dtype),
                                     fmt::join(constants[i].shape, ", ")));
   if (missing.empty()) return absl::OkStatus();
-  return InvalidArgument(
-      "{}: no data is in the package of {}; give it with the program's constants",
-      package.package().path(), fmt::join(missing, "; "));
+  return InvalidArgument("{}: the package has no data of {}; give it with the program's constants",
+                         package.package().path(), fmt::join(missing, "; "));
 }
 
 absl::StatusOr<Tensor> Given(const package::LoadedPackage& package,
@@ -90,7 +89,7 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
   for (const auto& [name, tensor] : options.constants) {
     const auto named = std::ranges::find(manifest.constants, name, &package::Constant::name);
     if (named == manifest.constants.end() || named->file >= 0)
-      return InvalidArgument("{}: '{}' is given, and is no constant without data",
+      return InvalidArgument("{}: '{}' is given, but is not a constant without data",
                              package.package().path(), name);
   }
   const std::vector<bool> read = ConstantsRead(manifest, program);

@@ -98,8 +98,8 @@ absl::StatusOr<int> IndexOf(const package::Program& program,
                             const char* what) {
   const auto found = std::ranges::find(program.symbols, symbol, &package::Symbol::name);
   if (found != program.symbols.end()) return static_cast<int>(found - program.symbols.begin());
-  return InvalidArgument("{} is given for '{}', which is no symbol of program '{}'", what, symbol,
-                         program.name);
+  return InvalidArgument("{} is given for '{}', which is not a symbol of program '{}'", what,
+                         symbol, program.name);
 }
 
 // Errors: kInvalidArgument names that are no two symbols.

@@ -43,7 +43,7 @@ absl::StatusOr<double> FractionOf(const FunctionOptions& options, const char* na
   const auto* const text = std::get_if<std::string>(&option->second);
   double value = 0;
   if (text != nullptr && absl::SimpleAtod(*text, &value)) return value;
-  return InvalidArgument("gemm: option '{}' is no fraction; write it as \"0.5\"", name);
+  return InvalidArgument("gemm: option '{}' is not a fraction; write it as \"0.5\"", name);
 }
 
 // Sizes or strides of a tensor of rank 2 or 3, with a batch in front.
@@ -138,7 +138,8 @@ absl::StatusOr<MatrixProduct> StepKernels::ProductOf(std::span<const Tensor> inp
   if (!counts || !std::ranges::all_of(inputs, fits) || !fits(outputs[0]) ||
       !ElementOf(outputs[0].dtype)) {
     return InvalidArgument(
-        "gemm: of {} inputs and {} outputs; it takes a, b and perhaps c, and gives one output, "
+        "gemm: {} inputs and {} outputs do not fit; it takes a, b and perhaps c, and gives one "
+        "output, "
         "each of rank 2 or 3 and all of f32, f16, bf16 or f64",
         inputs.size(), outputs.size());
   }

@@ -77,7 +77,7 @@ absl::StatusOr<CuTensorMap> EncodeTensorMap(const Driver& driver,
   COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, frame.AddressOf(map.operand, values));
   COPPICE_ASSIGN_OR_RETURN(const Extents extents, ExtentsOf(map, values));
   if (const int64_t behind = frame.BytesBehind(map.operand, address); extents.bytes > behind)
-    return InvalidArgument("a tensor map of {} bytes lies where its buffer has {} more",
+    return InvalidArgument("a tensor map of {} bytes lies where its buffer has only {} left",
                            extents.bytes, behind);
   CuTensorMap encoded;
   const CuResult result = driver.table().TensorMapEncodeTiled(

@@ -37,8 +37,9 @@ size_t FewestRungs(const JointOptions& options, int64_t JointSize::*extent) {
 
 absl::Status CheckFixed(const JointProblem& problem) {
   if (std::ssize(problem.fixed()) <= problem.count()) return absl::OkStatus();
-  return InvalidArgument("LearnJoint: the limit and what is forced are {} buckets, the count {}",
-                         problem.fixed().size(), problem.count());
+  return InvalidArgument(
+      "LearnJoint: the limit and the forced buckets are {} buckets together, but the count is {}",
+      problem.fixed().size(), problem.count());
 }
 
 // The better of a grid and a list up to the limit, all of which counts.
@@ -61,11 +62,12 @@ absl::StatusOr<LearnedJoint> LearnUpTo(const JointHistogram& histogram,
     if (grid) return learned(*grid);
     if (!capped)
       return InvalidArgument(
-          "LearnJoint: no grid of {} buckets has the limit {}x{} and what is forced; raise the "
+          "LearnJoint: no grid of {} buckets has the limit {}x{} and the forced buckets; raise the "
           "count, or learn a list",
           problem.count(), options.limit.a, options.limit.b);
     return InvalidArgument(
-        "LearnJoint: no grid of {} buckets has the limit {}x{} and what is forced, and keeps the "
+        "LearnJoint: no grid of {} buckets has the limit {}x{} and the forced buckets, and keeps "
+        "the "
         "caps, which need {} rungs of the first extent and {} of the second; raise the count or "
         "the caps",
         problem.count(), options.limit.a, options.limit.b, FewestRungs(options, &JointSize::a),

@@ -101,8 +101,8 @@ absl::StatusOr<JointCost> JointCostTable(std::span<const JointCostRow> rows) {
   double most = 0;
   for (const JointCostRow& row : rows) {
     if (row.size.a < 0 || row.size.b < 0)
-      return InvalidArgument("JointCostTable: size {}x{}; give none below 0", row.size.a,
-                             row.size.b);
+      return InvalidArgument("JointCostTable: size {}x{} is below 0; give sizes from 0 on",
+                             row.size.a, row.size.b);
     if (!(row.cost >= 0 && std::isfinite(row.cost)))
       return InvalidArgument("JointCostTable: {}x{} costs {}; give a number from 0 on", row.size.a,
                              row.size.b, row.cost);
@@ -111,7 +111,8 @@ absl::StatusOr<JointCost> JointCostTable(std::span<const JointCostRow> rows) {
     b.push_back(row.size.b);
   }
   if (most == 0)
-    return InvalidArgument("JointCostTable: no row costs anything; give at least one that does");
+    return InvalidArgument(
+        "JointCostTable: no row costs anything; give at least one a cost above 0");
   SortOnce(a);
   SortOnce(b);
   // Before a grid of them is made: so many pairs are not there.

@@ -107,7 +107,7 @@ absl::StatusOr<std::vector<JointSize>> ReadPairs(std::string_view text) {
     JointSize bucket;
     if (cross == std::string_view::npos || !ReadCount(pair.substr(0, cross), bucket.a) ||
         !ReadCount(pair.substr(cross + 1), bucket.b))
-      return InvalidArgument("\"{}\" is no bucket such as 4x512", pair);
+      return InvalidArgument("\"{}\" is not a bucket such as 4x512", pair);
     buckets.push_back(bucket);
   }
   return buckets;
@@ -120,7 +120,7 @@ absl::StatusOr<JointPolicy> ParseJoint(std::string_view text, JointSize limit) {
   if (const size_t rule = text.rfind(kBudget); rule != std::string_view::npos) {
     const std::string_view digits = text.substr(rule + kBudget.size());
     if (!ReadCount(digits, budget) || budget == 0)
-      return InvalidArgument("\"{}\" is no budget", digits);
+      return InvalidArgument("\"{}\" is not a budget", digits);
     text = text.substr(0, rule);
   }
   if (const size_t slash = text.find('/'); slash != std::string_view::npos) {
@@ -210,7 +210,8 @@ JointPolicy::JointPolicy(std::vector<JointSize> buckets, JointSize limit, int64_
 absl::StatusOr<JointPolicy> JointPolicy::WithGuard(const JointGuard& guard) const {
   const double ratio = guard.max_ratio;
   if (ratio != 0 && !(ratio >= 1 && std::isfinite(ratio)))
-    return InvalidArgument("JointPolicy::WithGuard: max_ratio {} is below 1; 0 is no guard", ratio);
+    return InvalidArgument("JointPolicy::WithGuard: max_ratio {} is below 1; 0 means no guard",
+                           ratio);
   if (guard.min_replay_elements < 0)
     return InvalidArgument("JointPolicy::WithGuard: min_replay_elements {} is negative",
                            guard.min_replay_elements);

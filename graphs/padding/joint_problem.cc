@@ -114,7 +114,7 @@ absl::Status CheckCap(const JointCap& cap) {
   if (cap.max_ratio != 0 && !(cap.max_ratio >= 1 && std::isfinite(cap.max_ratio)))
     return InvalidArgument("LearnJoint: max_ratio {} is neither 0 nor 1 or more", cap.max_ratio);
   if (cap.max_gap < 0 || (cap.max_gap > 0 && cap.max_ratio == 0))
-    return InvalidArgument("LearnJoint: max_gap {}; give 0 or more, beside a max_ratio",
+    return InvalidArgument("LearnJoint: max_gap {}; give 0 or more, and a max_ratio with it",
                            cap.max_gap);
   return absl::OkStatus();
 }
@@ -133,7 +133,7 @@ absl::Status CheckJointOptions(const JointOptions& options) {
   COPPICE_RETURN_IF_ERROR(CheckCap(options.cap_b));
   if (options.shape == JointShape::kList &&
       (options.cap_a.max_ratio > 0 || options.cap_b.max_ratio > 0))
-    return InvalidArgument("LearnJoint: a list keeps no caps; learn a grid, or leave them out");
+    return InvalidArgument("LearnJoint: a list cannot keep caps; learn a grid, or leave them out");
   if (options.align.a < 1 || options.align.b < 1)
     return InvalidArgument("LearnJoint: align {}x{} is below 1", options.align.a, options.align.b);
   if (!(options.prior >= 0 && options.prior <= 1))  // A NaN fails as well.

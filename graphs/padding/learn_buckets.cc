@@ -41,7 +41,7 @@ absl::Status CheckOptions(const LearnOptions& options) {
     return InvalidArgument("LearnBuckets: max_ratio {} is neither 0 nor 1 or more",
                            options.max_ratio);
   if (options.max_gap < 0 || (options.max_gap > 0 && options.max_ratio == 0))
-    return InvalidArgument("LearnBuckets: max_gap {}; give 0 or more, beside a max_ratio",
+    return InvalidArgument("LearnBuckets: max_gap {}; give 0 or more, and a max_ratio with it",
                            options.max_gap);
   return absl::OkStatus();
 }
@@ -261,11 +261,12 @@ absl::StatusOr<LearnedBuckets> LearnBuckets(const SizeHistogram& histogram,
   const std::vector<int64_t> fixed = FixedSizes(options);
   const int64_t candidates = CountCandidates(options, fixed);
   if (options.count > candidates)
-    return InvalidArgument("LearnBuckets: {} buckets of {} sizes; give at most as many",
-                           options.count, candidates);
+    return InvalidArgument(
+        "LearnBuckets: {} buckets, but only {} sizes may be buckets; give at most that many",
+        options.count, candidates);
   if (candidates > kLearnCandidatesMax)
     return MakeError(absl::StatusCode::kOutOfRange,
-                     "LearnBuckets: {} sizes may be buckets, above {}; give a larger align",
+                     "LearnBuckets: {} sizes may be buckets, more than {}; give a larger align",
                      candidates, kLearnCandidatesMax);
   LearnedBuckets learned;
   // Caps need their buckets whether sizes are called or not.

@@ -57,7 +57,7 @@ absl::Status CheckStatic(const Program& program,
   if (tensor.data % static_cast<DeviceAddress>(SizeOf(spec.dtype)) != 0 ||
       tensor.data + static_cast<DeviceAddress>(RoundedBytes(tensor)) < tensor.data) {
     return InvalidArgument(
-        "Session::Bind: static '{}' of program '{}' at {:#x} is at no multiple of its element's "
+        "Session::Bind: static '{}' of program '{}' at {:#x} is not at a multiple of its element's "
         "bytes, or reaches beyond the last address",
         spec.name, program.spec.name, tensor.data);
   }

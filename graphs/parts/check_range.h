@@ -19,8 +19,9 @@ inline absl::Status CheckRange(const char* name,
                                int64_t most = std::numeric_limits<int64_t>::max()) {
   if (value >= least && value <= most) return absl::OkStatus();
   if (most == std::numeric_limits<int64_t>::max())
-    return InvalidArgument("Session::Create: {} is {}; it is at least {}", name, value, least);
-  return InvalidArgument("Session::Create: {} is {}; it is {} to {}", name, value, least, most);
+    return InvalidArgument("Session::Create: {} is {}; it must be at least {}", name, value, least);
+  return InvalidArgument("Session::Create: {} is {}; it must be from {} to {}", name, value, least,
+                         most);
 }
 
 }  // namespace coppice::internal

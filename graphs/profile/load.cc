@@ -112,7 +112,7 @@ absl::Status ProfileLoad::List(const Profile& profile) {
                          which.capability_major, which.capability_minor);
     };
     SkipAll(ProfileSkip::kDevice, {},
-            FailedPrecondition("{}: the profile is of {}, and this is {}; save one here",
+            FailedPrecondition("{}: the profile is of {}, but this is {}; save one here",
                                kLoadProfile, describe(*profile.device), describe(device)));
     return absl::OkStatus();
   }
@@ -152,7 +152,8 @@ void ProfileLoad::ListProgram(const ProfileProgram& profiled) {
   }
   if (const std::string digest = DigestOf(*program); digest != profiled.digest) {
     SkipAll(ProfileSkip::kDigest, profiled,
-            FailedPrecondition("{}: program '{}' is {}, and was {}; save a profile of this one",
+            FailedPrecondition("{}: program '{}' has the digest {}, but the profile was saved with "
+                               "{}; save a profile of this one",
                                kLoadProfile, profiled.name, digest, profiled.digest));
     return;
   }
@@ -173,8 +174,8 @@ void ProfileLoad::ListBucket(const Program& program,
   const auto& [key, figures] = bucket;
   if (key.second.size() != program.layout.key_scalars.size()) {
     Skip(ProfileSkip::kBucket, program, key,
-         InvalidArgument("{}: bucket [{}] of program '{}' has {} scalars of the key, and the "
-                         "program {}; save the profile anew",
+         InvalidArgument("{}: bucket [{}] of program '{}' has {} scalars of the key, but the "
+                         "program has {}; save the profile anew",
                          kLoadProfile, fmt::join(key.first, ", "), program.spec.name,
                          key.second.size(), program.layout.key_scalars.size()));
     return;
@@ -331,16 +332,16 @@ absl::Status CheckLoad(const SessionParts& parts, const LoadProfileOptions& opti
   if (options.lane < 0 || options.lane >= static_cast<int>(parts.lanes.size()))
     return InvalidArgument("{}: lane {} of {}", kLoadProfile, options.lane, parts.lanes.size());
   if (options.graphs_max < 0 || options.bytes_max < 0)
-    return InvalidArgument("{}: limits of {} graphs and {} bytes; give none below 0", kLoadProfile,
-                           options.graphs_max, options.bytes_max);
+    return InvalidArgument("{}: limits of {} graphs and {} bytes; give numbers from 0 on",
+                           kLoadProfile, options.graphs_max, options.bytes_max);
   for (const ProfileBinding& bound : options.bindings) {
     const bool own = bound.binding != nullptr &&
                      bound.binding->program->place.owner == parts.catalogue.get() &&
                      (bound.scratch == nullptr || bound.scratch->program == bound.binding->program);
     if (!own)
       return InvalidArgument(
-          "{}: a binding that is null, another session's, or whose scratch is "
-          "another program's; give what Bind returned",
+          "{}: a binding is null, of another session, or has the scratch of "
+          "another program; give what Bind returned",
           kLoadProfile);
   }
   Lane& lane = parts.lane(options.lane);

@@ -113,7 +113,7 @@ absl::StatusOr<ProfileProgram> ReadProgram(Json value) {
 absl::Status CheckSchema(Json root) {
   COPPICE_RETURN_IF_ERROR(CheckKind(root, JsonKind::kObject));
   if (!root["schema"].is(JsonKind::kText) || root["schema"].text() != kSchema)
-    return root.Error("is no profile: its schema is not \"{}\"; give what SaveProfile wrote",
+    return root.Error("is not a profile: its schema is not \"{}\"; give what SaveProfile wrote",
                       kSchema);
   const Json version = root["schema_version"];
   if (!version.present()) return root.Error("has no field \"schema_version\"; add it");

@@ -30,7 +30,7 @@ absl::StatusOr<DynamicAxis> ParseEntry(std::string_view entry) {
   const char* end = axis.data() + axis.size();
   const std::from_chars_result read = std::from_chars(axis.data(), end, dynamic.axis);
   if (read.ec != std::errc() || read.ptr != end || dynamic.axis < 0 || dynamic.axis >= kRankMax)
-    return InvalidArgument("its axis \"{}\" is no integer in [0, {}]", axis, kRankMax - 1);
+    return InvalidArgument("its axis \"{}\" is not an integer in [0, {}]", axis, kRankMax - 1);
   return dynamic;
 }
 

@@ -77,8 +77,9 @@ absl::Status CheckLengths(const ProgramSpec& spec, size_t index) {
   const RaggedSpec& sequences = spec.ragged[index];
   if (sequences.lengths < 0 || sequences.lengths >= static_cast<int>(spec.inputs.size()))
     return InvalidArgument(
-        "ValidateSpec: program {}: ragged[{}] has its lengths from input {} of {}", spec.name,
-        index, sequences.lengths, spec.inputs.size());
+        "ValidateSpec: program {}: ragged[{}] takes its lengths from input {}, which is not one of "
+        "its {} inputs",
+        spec.name, index, sequences.lengths, spec.inputs.size());
   const InputSpec& input = spec.inputs[static_cast<size_t>(sequences.lengths)];
   const std::string& count = spec.symbols[static_cast<size_t>(sequences.count)].name;
   const bool offsets = sequences.by == RaggedBy::kOffsets;

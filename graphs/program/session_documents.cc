@@ -132,7 +132,7 @@ absl::Status Read(Json json, Dim& dim) {
   COPPICE_RETURN_IF_ERROR(named("extent", kExtentsMax, Dim::Extent));
   COPPICE_RETURN_IF_ERROR(named("ragged", kRaggedMax, Dim::Ragged));
   if (!dim.is_fixed()) return absl::OkStatus();
-  return json.Error("is no dim; write a size, or {{\"symbol\": 0}}");
+  return json.Error("is not a dim; write a size, or {{\"symbol\": 0}}");
 }
 absl::Status Read(Json json, Enumerator auto& value) {
   using Enum = std::remove_reference_t<decltype(value)>;
@@ -142,7 +142,7 @@ absl::Status Read(Json json, Enumerator auto& value) {
     value = static_cast<Enum>(number);
     return absl::OkStatus();
   }
-  return json.Error("{} is no word that this coppice knows; use the coppice that wrote it",
+  return json.Error("{} is not a word that this coppice knows; use the coppice that wrote it",
                     json.Show());
 }
 template <typename Value>

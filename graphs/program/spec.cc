@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Expression>> CompileExtents(const ProgramSpec& spec) 
       const bool bound = symbol != spec.symbols.end();
       if (!bound && !spec.scalars[static_cast<size_t>(scalar)].device_resident) continue;
       return InvalidArgument(
-          "ValidateSpec: program {}: extents[{}] '{}' reads scalar {}, which is no part of the "
+          "ValidateSpec: program {}: extents[{}] '{}' reads scalar {}, which is not part of the "
           "key; {}",
           spec.name, extents.size(), text, names[name],
           bound ? fmt::format("read symbol {}, which is bound to it", symbol->name)

@@ -317,7 +317,7 @@ absl::Status Rebucketing::CheckKept() const {
   for (const auto& [lane, key] : recorded_) {
     if (parts_.lane(lane).nodes().Of(program_).Find(key) != nullptr) continue;
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "{}: a graph of program '{}' took the room of another one that is new; raise "
+                     "{}: a new graph of program '{}' took the room of another new one; raise "
                      "the budget",
                      kRebucket, program_.spec.name);
   }
@@ -383,8 +383,8 @@ absl::StatusOr<RebucketReport> Rebucket(SessionParts& parts,
                            program.spec.name);
   if (options.period < 0 || options.graphs_max < 0 || options.graphs_per_minute < 0)
     return InvalidArgument(
-        "{}: a period of {} calls, {} graphs and {} per minute; give none below "
-        "0",
+        "{}: a period of {} calls, {} graphs and {} per minute; give numbers "
+        "from 0 on",
         kRebucket, options.period, options.graphs_max, options.graphs_per_minute);
   if (!(options.cost_per_byte >= 0 && std::isfinite(options.cost_per_byte)))
     return InvalidArgument("{}: a cost of {} per byte; give a number from 0 on", kRebucket,

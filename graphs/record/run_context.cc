@@ -266,7 +266,7 @@ absl::Status EagerContext::Free(DeviceAddress address) {
 
 absl::Status CheckStep(const EagerStep& step) {
   if (step) return absl::OkStatus();
-  return InvalidArgument("Break: without a step; give it the code to run between the graphs");
+  return InvalidArgument("Break: there is no step; give it the code to run between the graphs");
 }
 
 absl::Status EagerContext::Break(EagerStep step) {

@@ -145,7 +145,9 @@ void TraceWriter::Define(const std::string& line) {
 absl::Status TraceWriter::Flush() {
   if (OwnThreads::AreGone()) {
     return FailedPrecondition(
-        "the trace '{}' is of the process that this one was forked from, which writes it", path_);
+        "the trace '{}' belongs to the process that this one was forked from; only that one writes "
+        "it",
+        path_);
   }
   std::unique_lock<std::mutex> lock(mutex_);
   const int64_t pass = passes_begun_ + 1;

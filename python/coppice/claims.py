@@ -37,7 +37,7 @@ def claim_of(given, where):
             return None
         if word in PADDINGS and all(is_bound(bound) for bound in bounds):
             return (SAME.get(word, word), *map(float, (*bounds, 0, 0)[:2]))
-    raise InvalidArgument(f"{where}: {given!r} is no claim about padding; give {FORMS}")
+    raise InvalidArgument(f"{where}: {given!r} is not a claim about padding; give {FORMS}")
 
 
 def is_bound(number):

@@ -116,7 +116,7 @@ def session(on=None, **options):
     if on is None:
         on = device() if options else device_in_use()
     if not isinstance(on, _core.Device):
-        raise InvalidArgument(f"session: {on!r} is no coppice.Device; give device({on!r})")
+        raise InvalidArgument(f"session: {on!r} is not a coppice.Device; give device({on!r})")
     with _lock:
         found = _sessions.get(on)
         if found is None:

@@ -55,12 +55,13 @@ class Dim:
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise InvalidArgument(f"Dim: {self.name!r} is no name; use letters, digits and _")
+            raise InvalidArgument(f"Dim: {self.name!r} is not a name; use letters, digits and _")
         if self.kind not in KINDS:
-            raise InvalidArgument(f"Dim {self.name}: {self.kind!r} is none of {', '.join(KINDS)}")
+            raise InvalidArgument(
+                f"Dim {self.name}: {self.kind!r} is not one of {', '.join(KINDS)}")
         for bound in (self.min, self.max, self.multiple_of):
             if bound is not None and not isinstance(bound, int):
-                raise InvalidArgument(f"Dim {self.name}: {bound!r} is no number of elements")
+                raise InvalidArgument(f"Dim {self.name}: {bound!r} is not a number of elements")
         if self.multiple_of is not None and self.multiple_of < 1:
             raise InvalidArgument(f"Dim {self.name}: no size is a multiple of {self.multiple_of}")
         if self.claim is not None and self._own_claim() is None and self.policy not in (
@@ -179,8 +180,8 @@ def policy_of(policy):
         return listed(map(operator.index, policy)), None
     except TypeError:
         raise InvalidArgument(
-            f"{policy!r} is no policy; give words (\"pow2\", \"learn\"), (\"linear:16\", 256), a "
-            "list of sizes, what coppice.learn returns, or the path of JSON") from None
+            f"{policy!r} is not a policy; give words (\"pow2\", \"learn\"), (\"linear:16\", 256), "
+            "a list of sizes, what coppice.learn returns, or the path of JSON") from None
 
 
 def listed(sizes):

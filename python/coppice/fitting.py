@@ -52,8 +52,8 @@ def fit(package, traffic, *, memory="80GiB", weights=0, kv_bytes_per_token=0, kv
         elif isinstance(traffic, (str, os.PathLike)):
             files = [traffic]
         elif not isinstance(traffic, (list, tuple)):
-            raise errors.InvalidArgument("coppice.fit: traffic is no path, list of paths or dict; "
-                                         'give "requests.csv" or {"decode.batch": sizes}')
+            raise errors.InvalidArgument("coppice.fit: traffic is not a path, list of paths or "
+                                         'dict; give "requests.csv" or {"decode.batch": sizes}')
         arguments = ["fit", package, "--json", "--traffic", *files, "--memory", memory, "--lanes",
                      lanes, "--buckets", buckets, "--padding-max", padding_max,
                      "--replays-min", replays_min, "--goal", goal, "--exact", exact]

@@ -93,7 +93,7 @@ DLDataType DTypeOfTypestr(const std::string& typestr, const char* what, size_t i
 [[noreturn]] void RaiseNoTensor(nb::handle object, const char* what, size_t index) {
   Raise("InvalidArgument", what, " ", index, ": a ",
         nb::str(object.type().attr("__qualname__")).c_str(),
-        " is no tensor; give one with __dlpack__ or __cuda_array_interface__");
+        " is not a tensor; give one with __dlpack__ or __cuda_array_interface__");
 }
 
 }  // namespace

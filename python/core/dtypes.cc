@@ -50,7 +50,7 @@ DLDataType DTypeNamed(std::string_view name) {
     if (named.name == name) return named.dtype;
     known += " " + std::string(named.name);
   }
-  Raise("InvalidArgument", "dtype: '", name, "' is none of", known);
+  Raise("InvalidArgument", "dtype: '", name, "' is not one of", known);
 }
 
 int64_t BytesOf(DLDataType dtype) {

@@ -31,7 +31,7 @@ int32_t NumberOf(const std::string& name, const std::vector<const char*>& names,
     if (name == names[i]) return static_cast<int32_t>(i);
     known += std::string(i == 0 ? " " : ", ") + names[i];
   }
-  Raise("InvalidArgument", what, ": '", name, "' is none of", known);
+  Raise("InvalidArgument", what, ": '", name, "' is not one of", known);
 }
 
 coppice_policy PolicyOf(nb::handle given, std::deque<std::string>& texts) {

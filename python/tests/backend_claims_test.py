@@ -261,8 +261,8 @@ class BackendClaimsTest(unittest.TestCase):
                 ({"claim": "any", "fills": {"slots": "ones"}}, "fills of slots is 'ones'"),
                 ({"claim": "any", "fills": {"slots:0": 1}}, "names 'slots:0', a size; .*'slots'"),
                 ({"claim": "any", "fills": 3}, "fills is 3, not a dict"),
-                ({"claim": "written"}, "claim of all sizes: 'written' is no claim"),
-                ({"claim": {"cache:0": "written"}}, "claim of cache:0: 'written' is no claim")):
+                ({"claim": "written"}, "claim of all sizes: 'written' is not a claim"),
+                ({"claim": {"cache:0": "written"}}, "claim of cache:0: 'written' is not a claim")):
             with self.subTest(options=options), self.assertRaisesRegex(ValueError, pattern):
                 parse(options)
         compiled = self.compiled(torch.sin, fills={"slots": 3})

@@ -634,8 +634,8 @@ class BackendTest(unittest.TestCase):
                 ({"device": "tpu"}, "device is 'tpu'"), ({"strict": 1}, "strict is 1"),
                 ({"exact": True}, "exact is True, not one of never, auto, always"),
                 ({"policy": "pow2"}, "a policy of all sizes pads nothing without a claim"),
-                ({"policy": {"x:0": 3}, "claim": "any"}, "policy of x:0: 3 is no policy"),
-                ({"claim": {"x:0": "some"}}, "claim of x:0: 'some' is no claim"),
+                ({"policy": {"x:0": 3}, "claim": "any"}, "policy of x:0: 3 is not a policy"),
+                ({"claim": {"x:0": "some"}}, "claim of x:0: 'some' is not a claim"),
                 ({"session": 3}, "session is 3, not a dict"),
                 ({"inductor": []}, r"inductor is \[\], not a dict"),
                 ({"trace": 1}, "trace is 1")):

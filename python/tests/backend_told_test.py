@@ -191,7 +191,7 @@ class BackendToldTest(unittest.TestCase):
         for policy, pattern in (
                 ("linear:0", "policy of all sizes: .*step 0 is below 1"), ("twos", "spellings are"),
                 ({"x:0": ("ramp:8:4", 64)}, "policy of x:0: .*minimum 8 and step 4"),
-                (("1,2,4", 2), "bucket 4 is outside"), (3, "all sizes: 3 is no policy"),
+                (("1,2,4", 2), "bucket 4 is outside"), (3, "all sizes: 3 is not a policy"),
                 ({"x:0": "missing.json"}, "policy of x:0: missing.json"),
                 ('{"version": 1, "ladder": "pow2"}', 'no field "maximum"')):
             with self.subTest(policy=policy):

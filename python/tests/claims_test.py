@@ -130,7 +130,7 @@ class ClaimsTest(WrapCase):
         for claim in wrong:
             for number, door in enumerate(doors):
                 with self.subTest(claim=claim, door=number), \
-                        self.assertRaisesRegex(ValueError, "is no claim about padding") as caught:
+                        self.assertRaisesRegex(ValueError, "is not a claim about") as caught:
                     door(claim)
                 for word in WORDS:
                     self.assertIn(f'"{word}"', str(caught.exception))

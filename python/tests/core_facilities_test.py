@@ -125,7 +125,7 @@ class RaggedTest(FacilitiesCase):
         for changes, message in (
                 ({"name": "total"}, "the name is taken"),
                 ({"count": "none"}, "nothing of the spec is called 'none'"),
-                ({"by": "ends"}, "ragged: by: 'ends' is none of lengths, offsets"),
+                ({"by": "ends"}, "ragged: by: 'ends' is not one of lengths, offsets"),
                 ({"total": "count"}, "name different ones"),
                 ({"rows": 3}, "no field is called 'rows'")):
             spec = self.spec("lengths", True)

@@ -222,7 +222,7 @@ class CoreTest(unittest.TestCase):
             np.testing.assert_array_equal(
                 counted.run([made[0]], counts=[made[0].count])[0].numpy(),
                 np.vstack([x[:3], zeros]))
-        for wrong, message in (([count, count], "count"), ([5], "count 0: a int is no tensor")):
+        for wrong, message in (([count, count], "count"), ([5], "count 0: a int is not a tensor")):
             with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):
                 counted.run([x], counts=wrong)
         with self.assertRaisesRegex(coppice.NotFound, "nothing counts"):
@@ -250,13 +250,13 @@ class CoreTest(unittest.TestCase):
         program = self.shares()
         x, w = array(5, 64), array(64, 40)
         for inputs, message in (([x], "2 copied inputs, the call has 1"),
-                                ([x, 5], "input 1: a int is no tensor"),
+                                ([x, 5], "input 1: a int is not a tensor"),
                                 ([x, w.astype(np.float64)], "f64"), ([x[:, ::-1], w], "negative")):
             with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):
                 program.run(inputs)
         with self.assertRaises(TypeError):
             program.run(5)
-        with self.assertRaisesRegex(ValueError, "none of off, nan"):
+        with self.assertRaisesRegex(ValueError, "not one of off, nan"):
             program.run([x, w], poison="acid")
         self.assertEqual("record", program.run([x, w]).kind)
 

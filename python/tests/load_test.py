@@ -195,7 +195,7 @@ class LoadTest(unittest.TestCase):
                 self.assertGreater(stats.patched_nodes, 0)
                 self.assertGreater(len(graphs), 3)
                 self.assertEqual({1}, {graph["family"] for graph in graphs})
-        with self.assertRaisesRegex(coppice.InvalidArgument, "exact: 'often' is none of never"):
+        with self.assertRaisesRegex(coppice.InvalidArgument, "exact: 'often' is not one of never"):
             self.load(exact="often")
 
     def test_bytes_of_a_zip_are_a_package(self):
@@ -236,8 +236,8 @@ class LoadTest(unittest.TestCase):
         endless = doubling(main={"n": {"min": 1, "claim": ANY}})
         for package, policy, message in (
                 (endless, "pow2", r"policy of n: .*no maximum.* as \('pow2', 4096\)"),
-                (PACKAGE, 3, "policy of rows: 3 is no policy; give words"),
-                (PACKAGE, [1.5], "policy of rows: .* is no policy"),
+                (PACKAGE, 3, "policy of rows: 3 is not a policy; give words"),
+                (PACKAGE, [1.5], "policy of rows: .* is not a policy"),
                 (PACKAGE, "pow3", "policy of rows: .*spellings are"),
                 (PACKAGE, {"buckets": [1]}, "policy of rows: .*version")):
             with self.subTest(policy=policy), self.assertRaisesRegex(coppice.Error, message):

@@ -139,7 +139,7 @@ class ToldTest(WrapCase):
             text = self.refusal(lambda: coppice.load(path, device))
             self.assertIn("coppice package pack FOLDER -o PACKAGE.zip", text)
             path.write_text("no zip, though it is long enough")
-            self.assertIn("is no zip", self.refusal(lambda: coppice.load(path, device)))
+            self.assertIn("is not a zip", self.refusal(lambda: coppice.load(path, device)))
 
     def test_what_strict_forbids_is_told_with_warm(self):
         with wrap() as fn, coppice.stance("strict"):

@@ -287,7 +287,7 @@ def test_what_is_so():
     def test_options_that_say_nothing_are_refused(self):
         for options, said in ((["--coppice-seeds=3"], "--coppice-seeds needs --coppice"),
                               (["--coppice", "--coppice-seeds=0"], "0 is less than 1"),
-                              (["--coppice", "--coppice-capability=70"], "70 is none of 80")):
+                              (["--coppice", "--coppice-capability=70"], "70 is not one of 80")):
             ran = self.run_pytest(*options)
             self.assertEqual(pytest.ExitCode.USAGE_ERROR, ran.code, ran.printed)
             self.assertIn(said, ran.printed)

@@ -133,7 +133,8 @@ absl::StatusOr<Argument> ReadReal(Json value, const Program& program) {
   RealArgument argument{.symbol = IndexOf(program.symbols, value.text()),
                         .scalar = IndexOf(program.scalars, value.text())};
   if (argument.symbol < 0 && argument.scalar < 0)
-    return value.Error("{} is no symbol and no scalar of the program; name one", value.Show());
+    return value.Error("{} is neither a symbol nor a scalar of the program; name one",
+                       value.Show());
   if (argument.scalar >= 0 && !program.scalars[static_cast<size_t>(argument.scalar)].parameter)
     return value.Error(
         "{} is a scalar of the key; pass it as an integer, or bind it to "

@@ -58,13 +58,14 @@ absl::Status Container::ListFolder() {
     const fs::file_status status = at->symlink_status(error);
     if (error) break;
     if (!IsFileName(name))
-      return InvalidArgument("{}: {} is no name of a file of a package; rename it", path_, shown);
+      return InvalidArgument("{}: {} is not a name of a file of a package; rename it", path_,
+                             shown);
     if (fs::is_directory(status)) continue;
     if (!fs::is_regular_file(status))
-      return InvalidArgument("{}: {} is a link or no file; put the file itself there", path_,
-                             shown);
+      return InvalidArgument("{}: {} is a link or another special file; put the file itself there",
+                             path_, shown);
     if (entries_.size() >= kZipEntriesMax)
-      return InvalidArgument("{}: more than {} files; a package has at most so many", path_,
+      return InvalidArgument("{}: more than {} files; a package has at most that many", path_,
                              kZipEntriesMax);
     const auto bytes = static_cast<int64_t>(at->file_size(error));
     if (error) break;
@@ -96,8 +97,8 @@ absl::StatusOr<std::span<const std::byte>> Container::Read(const ZipEntry& entry
   }
   if (static_cast<int64_t>(file->bytes().size()) != entry.bytes)
     return InvalidArgument(
-        "{}: {} had {} bytes when the package was opened, and has {}; leave it "
-        "as it is",
+        "{}: {} had {} bytes when the package was opened, and has {} now; leave "
+        "it as it is",
         path_, entry.name, entry.bytes, file->bytes().size());
   return file->bytes();
 }

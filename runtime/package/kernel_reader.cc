@@ -91,7 +91,7 @@ absl::Status ReadValues(Json target_json, bool first, Kernel& kernel, Target& ta
   if (first) kernel.value_names = names;
   if (names != kernel.value_names)
     return target_json.Error(
-        "its values are [{}], and the first target's [{}]; give all targets "
+        "its values are [{}], but those of the first target are [{}]; give all targets "
         "the same names",
         fmt::join(names, ", "), fmt::join(kernel.value_names, ", "));
   return absl::OkStatus();

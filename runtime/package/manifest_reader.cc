@@ -85,7 +85,7 @@ absl::Status ReadFiles(Json files, Manifest& manifest) {
     File file{.name = std::string(value.key())};
     if (!IsFileName(file.name) || file.name == "manifest.json" || file.name == "manifest.sig")
       return value.Error(
-          "{} is no name of a file; names have 1 to 255 of A-Z a-z 0-9 . _ - /, no "
+          "{} is not a name of a file; names have 1 to 255 of A-Z a-z 0-9 . _ - /, no "
           "empty part, no . or .. part, and are not the manifest's",
           QuoteText(file.name, kNameMax));
     COPPICE_RETURN_IF_ERROR(CheckFields(value, {"bytes", "sha256"}));
@@ -197,7 +197,7 @@ absl::Status CheckNesting(Json programs,
     const auto inner = static_cast<size_t>(child->program);
     if (nesting.state[inner] == 1)
       return programs[outer.name]["steps"].Error(
-          "step {} runs the program {} inside itself; remove the circle", step,
+          "step {} runs the program {} inside itself; remove the cycle", step,
           QuoteText(manifest.programs[inner].name, kNameMax));
     if (nesting.state[inner] == 0)
       COPPICE_RETURN_IF_ERROR(CheckNesting(programs, manifest, inner, nesting));
@@ -205,7 +205,7 @@ absl::Status CheckNesting(Json programs,
   }
   if (steps > kStepsRunMax)
     return programs[outer.name]["steps"].Error(
-        "{} steps run, those of its children included; at most {} may", steps, kStepsRunMax);
+        "{} steps run, including those of its children; at most {} may", steps, kStepsRunMax);
   nesting.steps[program] = steps;
   nesting.state[program] = 2;
   return absl::OkStatus();

@@ -24,7 +24,8 @@ absl::StatusOr<std::span<const std::byte>> Map(int descriptor, const std::string
   struct stat status = {};
   if (fstat(descriptor, &status) != 0) return MappingError(errno, path, "cannot be looked at");
   if (!S_ISREG(status.st_mode))
-    return InvalidArgument("{}: is no regular file; give a file with the bytes themselves", path);
+    return InvalidArgument("{}: is not a regular file; give a file with the bytes themselves",
+                           path);
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return std::span<const std::byte>();
   void* const address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);

@@ -41,8 +41,9 @@ absl::StatusOr<std::string> RewriteManifest(const Container& folder) {
       JsonDocument::Parse(text, folder.path() + ": manifest.json", {.canonical = false}).status());
   nlohmann::json manifest = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!manifest.is_object())
-    return InvalidArgument("{}: manifest.json: no object; write the manifest of a package",
-                           folder.path());
+    return InvalidArgument(
+        "{}: manifest.json: it is not a JSON object; write the manifest of a package",
+        folder.path());
   nlohmann::json files = nlohmann::json::object();
   for (const ZipEntry& file : folder.entries()) {
     if (file.name == kManifestName || file.name == kSignatureName) continue;

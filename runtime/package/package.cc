@@ -58,16 +58,17 @@ absl::Status CheckSignature(const Container& container,
   if (keys.empty()) return absl::OkStatus();
   if (entry == nullptr)
     return MakeError(absl::StatusCode::kPermissionDenied,
-                     "{}: has no manifest.sig, and a trusted key is to have signed it; sign it",
+                     "{}: has no manifest.sig, but must be signed by a trusted key; sign it",
                      container.path());
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> signature, container.Read(*entry));
   for (const PublicKey& key : keys) {
     if (IsSignedBy(key, manifest, signature)) return absl::OkStatus();
   }
-  return MakeError(absl::StatusCode::kPermissionDenied,
-                   "{}: manifest.sig: none of the {} trusted keys made it of this manifest; sign "
-                   "it, or trust its key",
-                   container.path(), keys.size());
+  return MakeError(
+      absl::StatusCode::kPermissionDenied,
+      "{}: manifest.sig: none of the {} trusted keys made this signature of this manifest; sign "
+      "it, or trust its key",
+      container.path(), keys.size());
 }
 
 // The digest that the manifest has of itself, compared.
@@ -75,7 +76,7 @@ absl::StatusOr<std::string> CheckDigest(const JsonDocument& document, std::strin
   const Json value = document.root()["integrity"]["manifest_sha256"];
   if (!value.is(JsonKind::kText) || value.text().size() != kDigits)
     return document.root().Error(
-        "/integrity/manifest_sha256 is no digest; write 64 hexadecimal "
+        "/integrity/manifest_sha256 is not a digest; write 64 hexadecimal "
         "digits");
   const size_t begin = value.offset();
   const size_t behind = begin + QuoteText(value.text(), kDigits).size();

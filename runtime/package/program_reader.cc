@@ -59,7 +59,7 @@ absl::Status ReadBuckets(Json value, Symbol& symbol) {
   for (const Json each : value) {
     COPPICE_ASSIGN_OR_RETURN(const int64_t size, IntegerOf(each, symbol.min, symbol.max));
     if (size % symbol.multiple_of != 0)
-      return each.Error("{} is no multiple of {}, as the symbol is", size, symbol.multiple_of);
+      return each.Error("{} is not a multiple of {}, as the symbol is", size, symbol.multiple_of);
     if (!symbol.buckets.empty() && symbol.buckets.back() >= size)
       return each.Error("{} comes after {}; sort the buckets, each once", size,
                         symbol.buckets.back());

@@ -63,8 +63,8 @@ absl::Status CheckPlaces(std::vector<Place> places, Json root, int64_t data_byte
     end = place.end;
   }
   if (end == data_bytes) return absl::OkStatus();
-  return root.Error("the tensors end at {}, and the bytes at {}; write the file again", end,
-                    data_bytes);
+  return root.Error("the tensors end at {}, but the data of the file at {}; write the file again",
+                    end, data_bytes);
 }
 
 }  // namespace
@@ -110,13 +110,13 @@ absl::StatusOr<Safetensors> Safetensors::FromMemory(std::span<const std::byte> b
   if (bytes.size() < kLengthBytes || length > bytes.size() - kLengthBytes ||
       length > static_cast<uint64_t>(kHeaderBytesMax))
     return InvalidArgument(
-        "{}: {} bytes, which hold no header of {}; give a safetensors file, "
+        "{}: {} bytes cannot hold a header of {}; give a safetensors file, "
         "whose header has at most {}",
         name, bytes.size(), length, kHeaderBytesMax);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
   const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
   const auto data_bytes = static_cast<int64_t>(data.size());
-  if (!text.starts_with('{')) return InvalidArgument("{}: its header is no JSON object", name);
+  if (!text.starts_with('{')) return InvalidArgument("{}: its header is not a JSON object", name);
   COPPICE_ASSIGN_OR_RETURN(const JsonDocument document,
                            JsonDocument::Parse(text, name, {.canonical = false, .depth_max = 8}));
   Safetensors file;

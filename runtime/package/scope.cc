@@ -33,7 +33,7 @@ absl::StatusOr<Expression> Scope::ExpressionOf(Json value) const {
     if (name < symbols || name >= symbols + program_->scalars.size()) continue;
     if (program_->scalars[name - symbols].parameter)
       return value.Error(
-          "{} reads the scalar {}, which is no part of the key; bind it to \"key\", "
+          "{} reads the scalar {}, which is not part of the key; bind it to \"key\", "
           "or pass it as {{\"real\": ...}}",
           value.Show(), names_[name]);
   }

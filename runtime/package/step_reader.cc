@@ -166,14 +166,14 @@ absl::StatusOr<std::vector<Operand>> ReadChildBuffers(Json object,
 // That a program can be a step: it takes sizes and buffers, and nothing else.
 absl::Status CheckChild(Json value, const Program& child) {
   if (!child.scalars.empty())
-    return value.Error("{} has scalars, which a step cannot give; run a program without",
+    return value.Error("{} has scalars, which a step cannot give; run a program without scalars",
                        value.Show());
   for (const int output : child.outputs) {
     const Buffer& buffer = child.buffers[static_cast<size_t>(output)];
     if (buffer.alias)
       return value.Error(
-          "its output {} is an alias, and a step gives each output memory; run a "
-          "program without",
+          "its output {} is an alias, and a step gives memory to each output; run "
+          "a program without aliases",
           QuoteText(buffer.name, kNameMax));
   }
   return absl::OkStatus();

@@ -45,8 +45,8 @@ TargetFit FitOfCubin(Architecture built, const TargetDevice& device) {
     return IsOfFamily(built.capability, device.capability)
                ? TargetFit{.fit = Fit::kFamily,
                            .why = fmt::format("{} is of the family of {}", name, here)}
-               : no(fmt::format("{} runs on its family from {} on, and {} is none of it", name,
-                                Dotted(built.capability), here));
+               : no(fmt::format("{} runs on its family from {} on, and {} is not of that family",
+                                name, Dotted(built.capability), here));
   if (built.capability / 10 != device.capability / 10)
     return no(
         fmt::format("{} runs on {}.x only, and this is {}", name, built.capability / 10, here));
@@ -72,8 +72,8 @@ TargetFit FitOfPtx(Architecture built, const TargetDevice& device) {
     return no(fmt::format("PTX of {} is for {} only, and this is {}", name,
                           Dotted(built.capability), here));
   if (built.features == Features::kFamily && !IsOfFamily(built.capability, device.capability))
-    return no(fmt::format("PTX of {} is for its family from {} on, and {} is none of it", name,
-                          Dotted(built.capability), here));
+    return no(fmt::format("PTX of {} is for its family from {} on, and {} is not of that family",
+                          name, Dotted(built.capability), here));
   if (built.capability > device.ptx_capability_max)
     return no(fmt::format("PTX of {} is newer than {}, the newest taken here", name,
                           Dotted(device.ptx_capability_max)));
@@ -125,8 +125,8 @@ TargetFit FitOf(const Module& module, const TargetDevice& device) {
   const std::optional<Architecture> built = ParseArchitecture(module.arch);
   if (!built)
     return {.fit = Fit::kNone,
-            .why = fmt::format("'{}' of module {} is no architecture such as sm_90a", module.arch,
-                               module.name)};
+            .why = fmt::format("'{}' of module {} is not an architecture such as sm_90a",
+                               module.arch, module.name)};
   if (module.format == ImageFormat::kPtx) return FitOfPtx(*built, device);
   const TargetFit cubin = FitOfCubin(*built, device);
   if (module.format == ImageFormat::kCubin || cubin.fit != Fit::kNone) return cubin;

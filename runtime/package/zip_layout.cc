@@ -74,7 +74,7 @@ class ZipReader {
                              kEndBytes, kZipBytesMax);
     if (NumberAt(zip_, 0, 4) != kLocalMark)
       return InvalidArgument(
-          "{}: is no zip: it does not begin as one; give a package, as "
+          "{}: is not a zip: it does not begin as one; give a package, as "
           "coppice.export and `coppice package build` write them",
           name_);
     const int64_t end = size_ - kEndBytes;
@@ -126,7 +126,7 @@ class ZipReader {
     entry.name.assign(name, static_cast<size_t>(name_bytes));
     const std::string shown = QuoteText(entry.name, 255);
     if (!IsFileName(entry.name))
-      return Wrong(cursor_, fmt::format("{} is no name of a file of a package", shown));
+      return Wrong(cursor_, fmt::format("{} is not a name of a file of a package", shown));
     if (entries_.empty() ? entry.name != kManifestName
                          : !ComesBefore(entries_.back().name, entry.name))
       return Wrong(cursor_, fmt::format("{} is twice or not in its place; manifest.json comes "

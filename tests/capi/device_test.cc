@@ -154,7 +154,7 @@ TEST_F(DeviceTest, AFunctionOfTheHostThatWaitsForItselfIsToldSo) {
     EXPECT_EQ(asked.answers.size(), 6U);
     EXPECT_THAT(asked.text, HasSubstr("which would wait for itself"));
     EXPECT_EQ(asked.freed, COPPICE_OK);
-    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "no address",
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "not an address",
                    coppice_memory_free(device_, asked.memory));
   }
 }
@@ -172,7 +172,7 @@ TEST_F(DeviceTest, AResetMakesADeviceThatAFaultEndedAsNew) {
   coppice_session_release(std::exchange(session_, nullptr));
   ASSERT_C_OK(coppice_device_reset(device_));
   EXPECT_EQ(Findings(), "");
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "no address", coppice_memory_free(device_, old));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "not an address", coppice_memory_free(device_, old));
   ASSERT_C_OK(coppice_stream_create(device_, &stream_));
   ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
   EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "load it again",

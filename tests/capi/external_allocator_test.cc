@@ -123,7 +123,7 @@ TEST_F(ExternalAllocatorTest, AFreeOnAnotherThreadThanTheRunsIsLate) {
 TEST_F(ExternalAllocatorTest, BlocksOfAnotherDeviceOrOfNoSizeAreNone) {
   program_ = RegisterBody("none", [this](coppice_context* context) {
     EXPECT_EQ(coppice_external_allocate(8, 1, nullptr), nullptr);
-    EXPECT_THAT(LastError(), HasSubstr("a block of device 1, on device 0"));
+    EXPECT_THAT(LastError(), HasSubstr("a block of device 1 is asked for on device 0"));
     EXPECT_EQ(coppice_external_allocate(0, 0, nullptr), nullptr);
     EXPECT_EQ(coppice_external_allocate(-1, 0, nullptr), nullptr);
     return ScaleInput(context, 2);
@@ -133,7 +133,7 @@ TEST_F(ExternalAllocatorTest, BlocksOfAnotherDeviceOrOfNoSizeAreNone) {
   EXPECT_THAT(LastError(), HasSubstr("no device was named"));
   ASSERT_C_OK(coppice_external_allocator_use(device_));
   EXPECT_EQ(coppice_external_allocate(8, 1, nullptr), nullptr);
-  EXPECT_THAT(LastError(), HasSubstr("a block of device 1, on device 0"));
+  EXPECT_THAT(LastError(), HasSubstr("a block of device 1 is asked for on device 0"));
   EXPECT_EQ(coppice_external_allocate(int64_t{1} << 50, 0, nullptr), nullptr);
   EXPECT_EQ(Counts(), (std::vector<int64_t>{0, 0, 0, 0}));
 }

@@ -178,7 +178,7 @@ TEST_F(BreaksTest, AStepAsksNothingOfItsSession) {
 TEST_F(BreaksTest, ABreakWithoutAStepIsRefusedAndLetsGo) {
   int released = 0;
   program_ = RegisterBody("none", [&](coppice_context* context) -> coppice_status {
-    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "Break: without a step",
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "Break: there is no step",
                    coppice_context_break(context, nullptr, &released,
                                          [](void* user) { ++*static_cast<int*>(user); }));
     return ScaleInput(context, 2);

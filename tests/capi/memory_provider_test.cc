@@ -121,9 +121,9 @@ TEST_F(MemoryProviderTest, ItsFailuresAreTold) {
                  coppice_lease_detach(lease, stream_, &kept, 1));
   provided_.answer = COPPICE_OK;
   provided_.offset = 128;
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "give a multiple of 256",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "is a multiple of 256",
                  coppice_memory_allocate(device_, 8, &address));
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "give a multiple of 256",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "is a multiple of 256",
                  coppice_lease_detach(lease, stream_, &kept, 1));
   provided_.offset = 0;
   EXPECT_EQ(provided_.blocks.size(), 1U) << "what is of no use goes back";

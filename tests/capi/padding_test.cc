@@ -159,7 +159,7 @@ TEST(CPaddingTest, NoMoreBucketsOfAJointPolicyAreWrittenThanThereIsRoomFor) {
   EXPECT_THAT(buckets, ElementsAre(1, 1, 1, 2, -7));
   EXPECT_EQ(count, 9);
   const coppice_joint_policy large = JointOf("exact/exact", 1024, 1024);
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "none are written of more than 65536",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "policies with more than 65536",
                  coppice_joint_policy_buckets(&large, buckets, 2, &count));
   ASSERT_C_OK(coppice_joint_policy_buckets(&large, nullptr, 0, &count));
   EXPECT_EQ(count, 1024 * 1024);
@@ -306,7 +306,7 @@ TEST_F(CJointTest, WhatAJointPolicyDoesNotHeedIsRefused) {
   Load(PairProgram());
   coppice_joint_policy policy = JointOf("1x512,4x128", 4, 512);
   policy.b = "width";
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "'width', which is no symbol",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "'width', which is not a symbol",
                  RegisterPair(OptionsWith(policy)));
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "nothing of the spec is called 'width'",
                  RegisterCallable(policy));

@@ -172,7 +172,7 @@ struct Damage {
 
 TEST(CaseFileTest, SaysWhereItIsWrong) {
   const std::vector<Damage> damages = {
-      {"/schema", "\"coppice-profile\"", "is no case"},
+      {"/schema", "\"coppice-profile\"", "is not a case"},
       {"/lane", "-1", "/lane"},
       {"/values", "\"half\"", "/values"},
       {"/calls_dropped", "-1", "/calls_dropped"},

@@ -560,7 +560,7 @@ TEST_F(CountsTest, CountThatWasFreedIsFoundIfAddressesAreChecked) {
   ASSERT_OK(device_.Synchronize());
   uploads_.pop_back();
   ExpectRefused(session_->Run(CallOf(masked, x, count)), absl::StatusCode::kFailedPrecondition,
-                {"count of symbol 'n'", "no live allocation"});
+                {"count of symbol 'n'", "not a live allocation"});
 }
 
 // A device by itself, as what it found is a failure where it ends.

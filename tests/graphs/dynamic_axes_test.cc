@@ -87,13 +87,13 @@ TEST(DynamicAxesTest, RefusesBadEntriesAndQuotesThem) {
            Bad{"x:0,,y:0", "", "no ':' and axis"},
            Bad{"kv{1,2}:0", "kv{1", "no ':' and axis"},
            Bad{":0", ":0", "no pattern"},
-           Bad{"x:", "x:", "axis \"\" is no integer in [0, 7]"},
-           Bad{"x:8", "x:8", "axis \"8\" is no integer in [0, 7]"},
-           Bad{"x:-1", "x:-1", "axis \"-1\" is no integer"},
-           Bad{"x:+1", "x:+1", "axis \"+1\" is no integer"},
-           Bad{"x: 1", "x: 1", "axis \" 1\" is no integer"},
-           Bad{"x:1y", "x:1y", "axis \"1y\" is no integer"},
-           Bad{"x:99999999999", "x:99999999999", "is no integer"},
+           Bad{"x:", "x:", "axis \"\" is not an integer in [0, 7]"},
+           Bad{"x:8", "x:8", "axis \"8\" is not an integer in [0, 7]"},
+           Bad{"x:-1", "x:-1", "axis \"-1\" is not an integer"},
+           Bad{"x:+1", "x:+1", "axis \"+1\" is not an integer"},
+           Bad{"x: 1", "x: 1", "axis \" 1\" is not an integer"},
+           Bad{"x:1y", "x:1y", "axis \"1y\" is not an integer"},
+           Bad{"x:99999999999", "x:99999999999", "is not an integer"},
        }) {
     const absl::StatusOr<std::vector<DynamicAxis>> axes = ParseDynamicAxes(bad.text);
     ASSERT_THAT(axes, StatusIs(kWrongArgument)) << bad.text;

@@ -381,7 +381,7 @@ TEST_F(JointSymbolsTest, WarmRefusesTwoExtentsThatAreNoBucketTogether) {
   for (const Sizes& none :
        std::vector<Sizes>{{4, 512}, {1, 128}, {8, 128}, {3, 100}, {0, 128}, {4}, {9, 512}}) {
     EXPECT_THAT(Warm({none}), StatusIs(StatusCode::kInvalidArgument,
-                                       HasSubstr("which is no bucket of program 'pair'")));
+                                       HasSubstr("which is not a bucket of program 'pair'")));
   }
   EXPECT_THAT(session_->nodes(), IsEmpty());
 }

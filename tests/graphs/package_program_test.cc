@@ -152,7 +152,7 @@ TEST_F(PackageProgramTest, AJointPolicyIsCheckedAsThatOfASpec) {
   const json program = PairProgram();
   PackageProgramOptions options;
   options.joint = {pair("batch", "width")};
-  refused(program, options, "a joint policy is given for 'width', which is no symbol");
+  refused(program, options, "a joint policy is given for 'width', which is not a symbol");
   options.joint = {pair("batch", "batch")};
   refused(program, options, "'batch' and itself; name two");
   options.joint = {pair("batch", "length"), pair("length", "batch")};

@@ -424,7 +424,7 @@ TEST_F(ProfileTest, HostileSizesAreRefused) {
   std::filesystem::resize_file(path_, (uint64_t{64} << 20) + 1);
   ExpectRefused(kWrongArgument, "67108865 bytes");
   package::WriteBytes(path_, std::string(size_t{1} << 20, '['));
-  ExpectRefused(kWrongArgument, "inside each other");
+  ExpectRefused(kWrongArgument, "nested lists and objects");
 }
 
 TEST_F(ProfileTest, FilesThatCannotBeReadOrWrittenAreErrorsOfTheirErrno) {

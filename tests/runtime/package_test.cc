@@ -150,11 +150,11 @@ TEST(PackageTest, OddNamesAreRefused) {
                                  "bin/a b", "bin/\xc3\xa9", "bin\\x"}) {
     Files files = TwiceFiles();
     files[1].first = name;
-    EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("no name of a file")) << name;
+    EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("not a name of a file")) << name;
   }
   Files files = TwiceFiles();
   files[1].first = std::string(256, 'a');
-  EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("no name of a file"));
+  EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("not a name of a file"));
 }
 
 TEST(PackageTest, AFileOfAnotherLengthIsRefusedWhenItOpens) {

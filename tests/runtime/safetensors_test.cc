@@ -125,8 +125,8 @@ TEST(SafetensorsTest, ErrorsSayWhichTensor) {
     size_t data;
     const char* says;
   } kCases[] = {
-      {"[]", 0, "no JSON object"},
-      {" {}", 0, "no JSON object"},
+      {"[]", 0, "not a JSON object"},
+      {" {}", 0, "not a JSON object"},
       {"{", 0, "JSON"},
       {"{} x", 0, "JSON"},
       {R"({"a":3})", 0, "/a"},
@@ -134,7 +134,7 @@ TEST(SafetensorsTest, ErrorsSayWhichTensor) {
       {R"({"a":{"dtype":8,"shape":[1],"data_offsets":[0,1]}})", 1, "/a/dtype"},
       {R"({"a":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})", 1, "/a/shape"},
       {R"({"a":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", 1, "/a/shape/0"},
-      {R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})", 1, "no integer"},
+      {R"({"a":{"dtype":"U8","shape":[1.0],"data_offsets":[0,1]}})", 1, "not an integer"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", 1, "/a/data_offsets"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,2]}})", 1, "/a/data_offsets/1"},
       {R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[1,0]}})", 1, "/a/data_offsets/1"},

@@ -106,7 +106,7 @@ def parameters_of(ptx, symbol):
         found = re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z])(\d+)\b", declaration)
         many = re.search(r"\[(\d+)\]", declaration)
         if not found:
-            raise ExportError(f"{symbol}: the PTX has a parameter as {declaration!r}")
+            raise ExportError(f"{symbol}: the PTX has a parameter declared as {declaration!r}")
         sizes.append(int(found[2]) // 8 * (int(many[1]) if many else 1))
     return sizes
 

@@ -223,12 +223,12 @@ class Lifter:
     def lift_outputs(self, node, results):
         values = returned_values(node)
         if len(results) != len(values):
-            raise ExportError(f"{len(values)} outputs were lowered of the {len(results)} that "
-                              f"there are: {', '.join(results)}")
+            raise ExportError(f"only {len(values)} of {len(results)} outputs were lowered: "
+                              f"{', '.join(results)}")
         for (name, expected), value in zip(results.items(), values):
             tensor = self.values.get(value) if value is not None else None
             if not isinstance(tensor, Tensor):
-                raise ExportError(f"the output {name} is no tensor")
+                raise ExportError(f"the output {name} is not a tensor")
             check_output(f"the output {name}", tensor, expected, self.dtype(expected.dtype),
                          self.shape_env)
             hints = hints_of(self.shape_env)
@@ -358,7 +358,7 @@ class Lifter:
         if not isinstance(value, (int, float)):
             known = self.number(value)
             if known is None:
-                raise ExportError(f"{parameter} is no integer, and varies: pass it as a tensor")
+                raise ExportError(f"{parameter} is not an integer, and varies: pass it as a tensor")
             value = known if known.is_number else self.text(known)
         return kernels.number_argument(parameter, kind, value, multiple)
 
@@ -484,8 +484,8 @@ class Lifter:
                 results.append(None if one is None else self.simplify(size_of(one)))
                 continue
             if not isinstance(one, torch.Tensor):
-                raise ExportError("returns something that is no tensor: it depends on data, or a "
-                                  "package cannot hold it")
+                raise ExportError("returns something that is not a tensor: it depends on data, or "
+                                  "a package cannot hold it")
             name = f"{node.name}_{index}" if many else node.name
             self.allocate(name, one)
             results.append(self.whole(name))

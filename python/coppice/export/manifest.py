@@ -52,7 +52,7 @@ def check_values(value, where):
     if isinstance(value, dict):
         for key, member in value.items():
             if not isinstance(key, str):
-                raise ExportError(f"{where or '/'}: the key {key!r} is no text")
+                raise ExportError(f"{where or '/'}: the key {key!r} is not text")
             check_values(member, f"{where}/{key}")
     elif isinstance(value, (list, tuple)):
         for index, member in enumerate(value):

@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
 def call_number(text):
     if not text.isdecimal() or int(text) >= 1 << 31:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no number of a call or a lane; give one from 0 to 2^31 - 1")
+            f"{text!r} is not a number of a call or a lane; give one from 0 to 2^31 - 1")
     return int(text)
 
 
@@ -113,7 +113,7 @@ def check(options):
         raise Refused("--lane is the lane of a call; give --call with it")
     binary = options.format == "perfetto" or (viz and not options.json)
     if binary and not options.out and sys.stdout.isatty():
-        raise Refused(f"{options.format} is no text for a terminal; give -o FILE, or redirect it")
+        raise Refused(f"{options.format} is not text for a terminal; give -o FILE, or redirect it")
 
 
 def write(path, data):

@@ -134,7 +134,7 @@ def read_snapshot(path):
                       "_record_memory_history") from error
     except Exception as error:  # Whatever nonsense makes of a reader.
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise Refused(f"{path}: this is no {kind} of a snapshot: {why}; {SNAPSHOT}") from error
+        raise Refused(f"{path}: this is not the {kind} of a snapshot: {why}; {SNAPSHOT}") from error
     return Snapshot(path).read(value)
 
 
@@ -150,7 +150,7 @@ class Snapshot:
                             for key in ("segments", "device_traces"))
         if not isinstance(segments, list) or not isinstance(traces, list):
             raise self.error("the file",
-                             "it is no dict with lists 'segments' and 'device_traces'")
+                             "it is not a dict with lists 'segments' and 'device_traces'")
         if len(traces) > DEVICES_MAX:
             raise self.error("device_traces", f"it has more than {DEVICES_MAX} devices")
         there = self.read_segments(segments)
@@ -158,7 +158,7 @@ class Snapshot:
         for device in range(max([len(traces), *(number + 1 for number in there)])):
             trace = traces[device] if device < len(traces) else []
             if not isinstance(trace, list):
-                raise self.error(f"device_traces[{device}]", "it is no list")
+                raise self.error(f"device_traces[{device}]", "it is not a list")
             lifetimes = self.read_device(device, trace, *there.get(device, (0, [])))
             if lifetimes.steps or lifetimes.rows or lifetimes.reserved_peak:
                 devices.append(lifetimes)

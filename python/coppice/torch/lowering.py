@@ -369,7 +369,7 @@ class GraphLifter(Lifter):
         for output, value in zip(self.results.outputs, returned_values(node), strict=True):
             known = self.values.get(value)
             if not isinstance(known, Tensor):
-                raise ExportError(f"output {output.index} is no tensor")
+                raise ExportError(f"output {output.index} is not a tensor")
             check_output(f"output {output.index}", known, output.value,
                          self.dtype(output.value.dtype), self.shape_env, output.exact)
             self.lifted_outputs.append((known, value))

@@ -98,7 +98,7 @@ class Results:
         if isinstance(value, torch.SymInt):
             return Size(value)
         if isinstance(value, (torch.SymFloat, torch.SymBool)):
-            raise ExportError(f"result {index} is {value}, which varies and is no integer")
+            raise ExportError(f"result {index} is {value}, which varies and is not an integer")
         if not isinstance(value, torch.Tensor):
             return value
         if value.layout != torch.strided:

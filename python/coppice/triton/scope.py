@@ -53,10 +53,10 @@ def launching(device=None, stream=0, *, capability=CAPABILITY, loaded=None, make
                  and raises Error if the results of one in PyTorch's tensors differ from those of
                  the first"""
     if capability not in SHARED_BYTES_MAX:
-        raise InvalidArgument(f"launching: capability {capability!r} is none of "
+        raise InvalidArgument(f"launching: capability {capability!r} is not one of "
                               f"{', '.join(map(str, SHARED_BYTES_MAX))}")
     if autotune not in WAYS:
-        raise InvalidArgument(f"launching: autotune {autotune!r} is none of {', '.join(WAYS)}")
+        raise InvalidArgument(f"launching: autotune {autotune!r} is not one of {', '.join(WAYS)}")
     device = devices.device("emulator") if device is None else device
     with _lock, contextlib.ExitStack() as stack:
         _open.append(stack)
