@@ -494,7 +494,7 @@ TEST_F(MisuseTest, PoliciesAndClaimsThatSayNothingAreRefused) {
   };
   for (const Case& one :
        {Case{"pow2", "maximum", COPPICE_INVALID_ARGUMENT},
-        Case{"{", "no JSON", COPPICE_INVALID_ARGUMENT},
+        Case{"{", "JSON cannot continue", COPPICE_INVALID_ARGUMENT},
         Case{R"({"version": 2, "buckets": [1]})", "version 2", COPPICE_UNIMPLEMENTED}}) {
     policy.text = one.text;
     EXPECT_C_ERROR(one.status, one.part,

@@ -359,7 +359,7 @@ TEST(CPaddingTest, WhatNothingIsLearnedFromIsAnError) {
                  coppice_learn_policy(nullptr, nullptr, 0, &options, nullptr, 0, nullptr));
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "null, but",
                  coppice_learn_policy(nullptr, nullptr, 3, &options, nullptr, 0, nullptr));
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "sizes: -1",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "sizes: their count is -1",
                  coppice_learn_policy(sizes.data(), nullptr, -1, &options, nullptr, 0, nullptr));
   for (const double count : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()}) {
     const double counts[] = {1, count};

@@ -68,7 +68,8 @@ TEST_F(RaggedSpecTest, SequencesAreWhatRaggedSpecWants) {
           spec.ragged.push_back(other);
         },
         "is also another's total");
-    invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = 7; }, "from input 7 of 2");
+    invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = 7; },
+            "from input 7, which is not one of its 2 inputs");
     invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = kX; }, "input x cannot say");
     invalid([](ProgramSpec& spec) { spec.ragged[0].by = By::kOffsets; }, "'count + 1'");
     invalid([](ProgramSpec& spec) { spec.inputs[0].dtype = DType::kFloat32; }, "i32 or i64");

@@ -64,7 +64,7 @@ void Change(Struct& value) {
 
 // A spec with one of everything.
 ProgramSpec FullSpec() {
-  ProgramSpec spec{.name = "f"};
+  ProgramSpec spec{.name = "f", .claim = PaddingContents::kFinite};
   spec.symbols.push_back(
       {.name = "n", .policy = *PaddingPolicy::Exact(8), .claim = PaddingClaim{}});
   spec.ragged = {{.count = 0, .total = 0, .length = 0, .lengths = 0, .by = RaggedBy::kOffsets}};
@@ -158,8 +158,8 @@ TEST_F(SessionDocumentsTest, WhatIsNoSuchDocumentIsAnErrorWithItsPlace) {
       {"", "the test"},
       {"[]", "the test"},
       {"{}", "no field \"claim\""},
-      {with("\"exact\"", "\"exactly\""), "/claim: \"exactly\" is not a word"},
-      {with("\"exact\"", "1"), "/claim"},
+      {with("\"claim\":\"finite\"", "\"claim\":\"some\""), "/claim: \"some\" is not a word"},
+      {with("\"claim\":\"finite\"", "\"claim\":1"), "/claim"},
       {with("{\"symbol\":0}", "{\"symbol\":8}"), "/inputs/0/dims/1/symbol"},
       {with("{\"symbol\":0}", "{\"axis\":0}"), "is not a dim"},
       {with("{\"symbol\":0}", "{}"), "/inputs/0/dims/1"},

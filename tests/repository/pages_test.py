@@ -46,6 +46,9 @@ SHOWN = {
         "installs, and runs for hours: python/tests/dashboard_test.py runs ten models",
     ("docs/how-to/replay-a-fault.md", "recorder_ring_bytes"):
         "python/tests/core_facilities_test.py makes such a session",
+    ("docs/how-to/replay-a-fault.md", "coppice.record("):
+        "serve() is the reader's: python/tests/cases_test.py",
+    ("docs/how-to/replay-a-fault.md", "buffers=True"): "the same",
     ("docs/how-to/replay-a-fault.md", "--shrink"): "needs a case: tools/replay_test",
     ("docs/how-to/upgrade-pytorch.md", "versions.py"): "installs a PyTorch of gigabytes",
     ("docs/how-to/vllm.md", "CUDAGraphWrapper"): "python/tests/samples_test.py compares it",

@@ -381,7 +381,7 @@ TEST(PackTest, RefusesNamesThatAreTwiceInTheManifest) {
   const TemporaryFolder folder;
   WriteBytes(folder / "p/manifest.json", R"({"entry": "main", "entry": "other"})");
   EXPECT_THAT(Pack(folder / "p", folder / "p.zip"),
-              StatusIs(kWrongArgument, HasSubstr("\"entry\" is twice")));
+              StatusIs(kWrongArgument, HasSubstr("\"entry\" occurs twice")));
 }
 
 TEST(PackTest, KeepsASignatureOfTheSameManifestAndRefusesAnother) {

@@ -147,7 +147,7 @@ TEST(SafetensorsTest, ErrorsSayWhichTensor) {
        3, "/b: begins at 1"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
        R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-       2, "\"a\" is twice"},
+       2, "\"a\" occurs twice"},
       {R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1],"more":1}})", 1, "/a/more"},
   };
   for (const auto& each : kCases) {

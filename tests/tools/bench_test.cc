@@ -103,7 +103,7 @@ TEST(BenchTuneTest, FewerSizesThanBucketsAreRefusedInOneLine) {
   const CommandOutcome outcome = RunCoppice({"bench", "tune", "--sizes", "63"});
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, HasSubstr("coppice bench tune: "));
-  EXPECT_THAT(outcome.err, HasSubstr("64 buckets of 63 sizes"));
+  EXPECT_THAT(outcome.err, HasSubstr("64 buckets, but only 63 sizes"));
 }
 
 TEST(BenchPtxTest, EveryKernelIsRightAndNothingIsFound) {

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 
+#include "coppice/graphs/session_documents.h"
 #include "coppice/padding/learn_buckets.h"
 #include "coppice/padding/padding_policy.h"
 #include "coppice/padding/score_buckets.h"
@@ -220,15 +221,12 @@ struct PaddedPlans {
                        const std::string& symbols = R"("batch")",
                        const std::string& joint = "") {
     const int count = symbols == R"("batch")" ? 1 : 2;
-    std::string spec = R"({"kind":"dynamic"})";
-    std::string policies = policy;
-    if (count == 2) {
-      spec += "," + spec;
-      policies += "," + policy;
-    }
+    ProgramSpec spec{.name = "decode", .claim = PaddingContents::kAny};
+    spec.symbols.resize(static_cast<size_t>(count), SymbolSpec{.kind = SymbolKind::kDynamic});
+    const std::string policies = count == 2 ? policy + "," + policy : policy;
     trace.Line(R"({{"program":0,"name":"decode","variant":"","symbols":[{}],"scalars":[],)"
-               R"("spec":{{"claim":"any","symbols":[{}]}},"policies":[{}],"joint":[{}]}})",
-               symbols, spec, policies, joint);
+               R"("spec":{},"policies":[{}],"joint":[{}]}})",
+               symbols, WriteSpecDocument(spec), policies, joint);
     const int64_t heights[] = {4 * 4096, 9000, 8200};
     for (int bucket = 0; bucket < 3; ++bucket) {
       trace.Line(R"({{"bucket":{},"program":0,"lane":0,"extents":[{}{}],"scalars":[]}})", bucket,

@@ -449,9 +449,9 @@ TEST_F(TuneTest, OptionsOfRelearningAreCheckedBeforeAnyStep) {
   };
   ExpectError(simulate({"--buckets", "1"}),
               "(by default the limit of --seqs, --max-ratio 1.5, --max-gap 2)");
-  ExpectError(simulate({"--buckets", "100000"}), "100000 buckets of 512 sizes");
+  ExpectError(simulate({"--buckets", "100000"}), "100000 buckets, but only 512 sizes");
   ExpectError(simulate({"--limit", "10"}),
-              "25 buckets of 10 sizes; give at most as many (by "
+              "25 buckets, but only 10 sizes may be buckets; give at most that many (by "
               "default --buckets 25, ");
   ExpectError(simulate({"--align", "600"}), "--relearn: ");
   ExpectError(simulate({"--start", "exact"}), "--start exact: the policy exact pads nothing");

@@ -53,7 +53,7 @@ void AddReplay(Command& command, ReplayOptions& options) {
   command.AddText("-o,--output", options.output, "CASE",
                   "Write the shrunken case here, default CASE.shrunk");
   command.AddText("--buffers", options.buffers, "FOLDER",
-                  "Write every buffer of each call, as it is behind the call at its own sizes, to\n"
+                  "Write every buffer of each call, as the call leaves it at its own sizes, to\n"
                   "FOLDER/CALL/BUFFER.npy");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
