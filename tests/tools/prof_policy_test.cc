@@ -222,7 +222,8 @@ struct PaddedPlans {
                        const std::string& joint = "") {
     const int count = symbols == R"("batch")" ? 1 : 2;
     ProgramSpec spec{.name = "decode", .claim = PaddingContents::kAny};
-    spec.symbols.resize(static_cast<size_t>(count), SymbolSpec{.kind = SymbolKind::kDynamic});
+    for (int symbol = 0; symbol < count; ++symbol)
+      spec.AddSymbol(fmt::format("s{}", symbol), *PaddingPolicy::Pow2(8), SymbolKind::kDynamic);
     const std::string policies = count == 2 ? policy + "," + policy : policy;
     trace.Line(R"({{"program":0,"name":"decode","variant":"","symbols":[{}],"scalars":[],)"
                R"("spec":{},"policies":[{}],"joint":[{}]}})",
