@@ -11,6 +11,7 @@
 
 #include "coppice/base/status.h"
 
+#include "graphs/call/eager.h"
 #include "graphs/call/extents.h"
 
 namespace coppice::internal {
@@ -183,7 +184,7 @@ Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) 
         decision.evict = true;
     }
   }
-  if (!program.requests_known &&
+  if (!AreRequestsKnown(program, bucket) &&
       (bucket == nullptr || bucket->warmups() < rules.options.warmup_runs))
     return {.outcome = {.kind = RunKind::kWarmUp, .reason = reason}};
   return decision;

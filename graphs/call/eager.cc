@@ -77,12 +77,17 @@ Bucket& BucketFor(const Request& request, Lane& lane) {
   return bucket;
 }
 
+bool AreRequestsKnown(const Program& program, const Bucket* bucket) {
+  return program.steps != nullptr ||
+         (program.requests_known && (bucket == nullptr || !bucket->departed()));
+}
+
 absl::Status LearnFromSteps(const SessionParts& parts,
                             const Request& request,
                             Lane& lane,
                             Bucket& bucket) {
   const Program& program = *request.call.program;
-  if (!program.requests_known || bucket.warmups() > 0) return absl::OkStatus();
+  if (!AreRequestsKnown(program, &bucket) || bucket.warmups() > 0) return absl::OkStatus();
   // From here on they stay: a script is right for these alone.
   if (program.steps != nullptr && !program.steps->variants().none()) {
     VariantChoices& variants = program.steps->variants();
@@ -93,7 +98,7 @@ absl::Status LearnFromSteps(const SessionParts& parts,
       AllocationScript script,
       ScriptOfSteps(parts.driver, lane.memory(), program,
                     std::span(request.shape.padded).first(program.layout.extent_count),
-                    request.call.scalars));
+                    request.call.scalars, parts.options.memory.workspace_bytes));
   bucket.NoteWarmUp(std::move(script));
   return absl::OkStatus();
 }

@@ -82,9 +82,12 @@ std::string DescribeFilled(const Request& request, size_t copy) {
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
     if (((symbols & ~program.layout.any_bits) >> i & 1) == 0) continue;
     const SymbolSpec& symbol = program.spec.symbols[i];
+    const std::optional<PaddingClaim> claim = ClaimOf(program.spec, static_cast<int>(i));
+    const bool rows = !symbol.claim && claim && claim->padding == PaddingContents::kRowIndependent;
     text += fmt::format("{}'{}' {}", text.empty() ? "" : ", ", symbol.name,
-                        symbol.claim ? "claims " + DescribeClaim(*symbol.claim)
-                                     : "is claimed to be row-independent, so that its fill counts");
+                        rows    ? "is claimed to be row-independent, so that its fill counts"
+                        : claim ? "claims " + DescribeClaim(*claim)
+                                : "has no claim");
   }
   return fmt::format("; input '{}' is staged for its padding: {}", input.name, text);
 }

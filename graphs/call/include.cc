@@ -108,7 +108,7 @@ absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request,
   COPPICE_RETURN_IF_ERROR(CheckIncludable(call, *parts.windows));
   COPPICE_ASSIGN_OR_RETURN(const bool captures, IsCapturing(parts.driver, call.stream));
   Bucket* bucket = FindBucket(request, lane);
-  if (call.program->steps != nullptr && !request.shape.unbucketed) {
+  if (AreRequestsKnown(*call.program, bucket) && !request.shape.unbucketed) {
     bucket = &BucketFor(request, lane);
     COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, *bucket));
   }

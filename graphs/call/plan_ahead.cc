@@ -25,8 +25,7 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
   if (!program.requests_known)
     return FailedPrecondition(
         "Session::Plan: program '{}' is a callable, and only its runs show what it allocates; "
-        "register "
-        "it with a dry_run, or warm its buckets and look at nodes()",
+        "register it with a dry_run, or warm its buckets and look at nodes()",
         program.spec.name);
   std::vector<CallShape> shapes;
   {
@@ -35,9 +34,15 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
   }
   std::vector<PlannedBucket> planned;
   for (size_t i = 0; i < shapes.size(); ++i) {
+    std::unique_lock<LaneMutex> lock;
+    if (program.steps == nullptr) {  // Unregister, which takes the lanes, ends its dry run.
+      lock = std::unique_lock(parts.lane(0).mutex);
+      COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Plan", program));
+    }
     COPPICE_ASSIGN_OR_RETURN(
         const PlannerResult result,
-        PlanOfSteps(parts.driver, parts.lane(0).memory(), program, shapes[i].padded, scalars));
+        PlanOfSteps(parts.driver, parts.lane(0).memory(), program, shapes[i].padded, scalars,
+                    parts.options.memory.workspace_bytes));
     planned.push_back({.bucket = buckets[i],
                        .plan_height = result.plan.height,
                        .live_bytes = result.bound,

@@ -166,7 +166,16 @@ absl::Status LearnScript(const SessionParts& parts,
                          Bucket& bucket) {
   if (bucket.warmups() == 0) COPPICE_RETURN_IF_ERROR(TimeVariants(parts, request, lane));
   COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, bucket));
-  return bucket.warmups() > 0 ? absl::OkStatus() : WarmUp(parts, scratch, lane, bucket);
+  if (bucket.warmups() > 0) return absl::OkStatus();
+  const Program& program = *request.call.program;
+  if (program.requests_known && program.layout.mutates_statics &&
+      scratch.call.binding == request.call.binding) {
+    return FailedPrecondition(
+        "Session::Warm: program '{}' requests something other than its dry_run, so that it has to "
+        "run, and it mutates static inputs; pass scratch ones in WarmOptions::scratch",
+        program.spec.name);
+  }
+  return WarmUp(parts, scratch, lane, bucket);
 }
 
 }  // namespace

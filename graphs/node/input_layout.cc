@@ -173,6 +173,12 @@ InputLayout LayOutNowhere(const Program& program,
     next += static_cast<DeviceAddress>(RoundedBytes(tensor));
     return tensor;
   };
+  for (const RaggedSpec& sequences : program.spec.ragged) {
+    const DType dtype = program.spec.inputs[static_cast<size_t>(sequences.lengths)].dtype;
+    const int64_t entries = extents[static_cast<size_t>(sequences.count)] + 1;
+    layout.offsets.push_back(Tensor::Dense(next, dtype, {&entries, 1}));
+    next += static_cast<DeviceAddress>(RoundedBytes(layout.offsets.back()));
+  }
   for (int i = 0; i < static_cast<int>(program.spec.inputs.size()); ++i) {
     const InputSpec& input = program.spec.inputs[static_cast<size_t>(i)];
     layout.inputs.push_back(place(input));

@@ -64,6 +64,7 @@ class Bucket {
   // from its script, so that it is warmed up anew, up to three times; it cannot be recorded at all.
   void NoteBroken(std::string why) { Fail(std::move(why), ++broken_ > 1); }
   void NoteDeparted(std::string why);
+  bool departed() const { return departures_ > 0; }  // Since it was made or reopened.
   void NoteNotCapturable(std::string why) { Fail(std::move(why), /*final=*/true); }
   // Forgets what was final, and with it the script.
   void Reopen();

@@ -93,7 +93,10 @@ void SessionParts::StopRecorders() {
 
 void SessionParts::SetRecorders(std::vector<std::unique_ptr<LaneRecorder>> recorders) {
   const auto locks = LockIdleLanes();
-  records = recorders.front() != nullptr;
+  {
+    const std::lock_guard lock(at_once_mutex);
+    records = recorders.front() != nullptr;
+  }
   FindAtOnce();
   for (size_t i = 0; i < lanes.size(); ++i) {
     // Copies may be on their way to the ring that goes.

@@ -98,15 +98,15 @@ absl::Status internal::CheckFills(const ProgramSpec& spec, const std::vector<Exp
     for (const Dim& dim : input.dims)
       symbols |= SymbolsOf(spec, extents, dim);
     for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
-      const SymbolSpec& named = SymbolAt(spec, symbol);
+      const std::optional<PaddingClaim> claim = ClaimOf(spec, symbol);
       if ((symbols >> symbol & 1) == 0 || !HasPadding(spec, symbol)) continue;
-      if (!named.claim || named.claim->padding == PaddingContents::kAny ||
-          named.claim->padding == PaddingContents::kRowIndependent)
+      if (!claim || claim->padding == PaddingContents::kAny ||
+          claim->padding == PaddingContents::kRowIndependent)
         continue;
       return InvalidArgument(
           "ValidateSpec: program {}: input {} leaves in its padding what was there, but symbol {} "
           "claims {}; give the input a fill, or claim any bits",
-          spec.name, input.name, named.name, DescribeClaim(*named.claim));
+          spec.name, input.name, SymbolAt(spec, symbol).name, DescribeClaim(*claim));
     }
   }
   return absl::OkStatus();

@@ -268,11 +268,15 @@ absl::StatusOr<AllocationScript> ScriptAt(const InputLayout& layout,
                                           LaneMemory& memory,
                                           const Program& program,
                                           std::span<const int64_t> extents,
-                                          std::span<const int64_t> scalars) {
+                                          std::span<const int64_t> scalars,
+                                          int64_t workspace_bytes) {
+  const bool works = program.steps == nullptr && workspace_bytes > 0;
   const RunRequest run{.program = &program,
                        .layout = &layout,
                        .extents = extents.first(program.layout.extent_count),
-                       .scalars = scalars};
+                       .scalars = scalars,
+                       .workspace = works ? kNowhere / 4 : 0,
+                       .workspace_bytes = works ? workspace_bytes : 0};
   ScriptContext context(driver, memory, run);
   COPPICE_RETURN_IF_ERROR(program.steps == nullptr ? program.InvokeDry(context)
                                                    : program.steps->Run(context, context));
@@ -339,18 +343,22 @@ absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
                                                LaneMemory& memory,
                                                const Program& program,
                                                std::span<const int64_t> extents,
-                                               std::span<const int64_t> scalars) {
-  return ScriptAt(StagedNowhere(program, extents), driver, memory, program, extents, scalars);
+                                               std::span<const int64_t> scalars,
+                                               int64_t workspace_bytes) {
+  return ScriptAt(StagedNowhere(program, extents), driver, memory, program, extents, scalars,
+                  workspace_bytes);
 }
 
 absl::StatusOr<PlannerResult> PlanOfSteps(const Driver& driver,
                                           LaneMemory& memory,
                                           const Program& program,
                                           std::span<const int64_t> extents,
-                                          std::span<const int64_t> scalars) {
+                                          std::span<const int64_t> scalars,
+                                          int64_t workspace_bytes) {
   const InputLayout staged = StagedNowhere(program, extents);
-  COPPICE_ASSIGN_OR_RETURN(const AllocationScript script,
-                           ScriptAt(staged, driver, memory, program, extents, scalars));
+  COPPICE_ASSIGN_OR_RETURN(
+      const AllocationScript script,
+      ScriptAt(staged, driver, memory, program, extents, scalars, workspace_bytes));
   return PlanAround(BuffersOf(ScriptOf(script, staged)), /*live=*/{});
 }
 

@@ -23,12 +23,14 @@
 namespace coppice::internal {
 
 // The script that a warm-up of `program` at these padded extents would leave. Requires: a program
-// whose requests are known. Errors: kInvalidArgument its arithmetic has no value there.
+// whose requests are known. `workspace_bytes` are what a dry run sees. Errors: kInvalidArgument its
+// arithmetic has no value there; the dry run's own.
 absl::StatusOr<AllocationScript> ScriptOfSteps(const Driver& driver,
                                                LaneMemory& memory,
                                                const Program& program,
                                                std::span<const int64_t> extents,
-                                               std::span<const int64_t> scalars);
+                                               std::span<const int64_t> scalars,
+                                               int64_t workspace_bytes);
 
 // The plan of that script where all inputs are staged and nothing else is live. Errors: also as
 // PlanBuffers.
@@ -36,7 +38,8 @@ absl::StatusOr<PlannerResult> PlanOfSteps(const Driver& driver,
                                           LaneMemory& memory,
                                           const Program& program,
                                           std::span<const int64_t> extents,
-                                          std::span<const int64_t> scalars);
+                                          std::span<const int64_t> scalars,
+                                          int64_t workspace_bytes);
 
 // Plans the script and makes its graph, whose edges have passed the validator together with the
 // plan. Where they do not, as of a step that reads what none wrote, the nodes run one after

@@ -97,8 +97,9 @@ absl::Status RunContext::PackRectangle(int index, const RaggedSpec& sequences) {
   COPPICE_ASSIGN_OR_RETURN(packed.data, AllocateFor(index, packed));
   const auto place = static_cast<size_t>(&sequences - spec_.ragged.data());
   const auto word = static_cast<DeviceAddress>(ExtentWord(spec_, sequences.length));
-  COPPICE_RETURN_IF_ERROR(staging_->Pack(stream_, rectangle, offsets_[place],
-                                         parameters_ + word * sizeof(int64_t), packed));
+  if (staging_ != nullptr)  // Else nothing runs.
+    COPPICE_RETURN_IF_ERROR(staging_->Pack(stream_, rectangle, offsets_[place],
+                                           parameters_ + word * sizeof(int64_t), packed));
   output = packed;
   return Free(rectangle.data);
 }

@@ -385,6 +385,13 @@ TEST(ProgramTest, RejectsInputsThatLeaveWhatWasThereInPaddingThatMustNotHoldIt) 
       spec.symbols[1].claim->padding = contents;
       ExpectInvalid(spec, "input mask leaves in its padding what was there, but symbol length");
     }
+    spec.symbols[1].claim.reset();
+    for (const PaddingContents contents : {PaddingContents::kFinite, PaddingContents::kFill}) {
+      spec.claim = contents;
+      ExpectInvalid(spec, "input mask leaves in its padding what was there, but symbol");
+    }
+    spec.claim = PaddingContents::kAny;
+    spec.symbols[1].claim = kFinitePadding;
     spec.symbols[1].kind = SymbolKind::kStatic;
     EXPECT_TRUE(ValidateSpec(spec).ok()) << "it is never padded";
   }

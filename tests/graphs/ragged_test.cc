@@ -47,6 +47,30 @@ TEST_F(RaggedTest, SequencesAndBatchesMayBeEmpty) {
   }
 }
 
+TEST_F(RaggedTest, ADryRunRequestsWhatARunDoes) {
+  for (const Form& form : Forms()) {
+    SCOPED_TRACE(form.name());
+    std::vector<int64_t> bucket = {2, 8};
+    if (form.rectangle) bucket.push_back(4);
+    Open(form);
+    ASSERT_OK(session_->warming().Warm(*program_, nullptr, {{bucket}}, {}, {}));
+    const int64_t height = session_->nodes().at(0).plan_height;
+    const std::unique_ptr<Session> session = MakeSession();
+    const auto dry_run = [](CallContext& context) -> absl::Status {
+      EXPECT_EQ(context.offsets(0).sizes[0], context.extent(kCount) + 1);
+      for (int output = 0; output < 4; ++output)
+        COPPICE_RETURN_IF_ERROR(context.AllocateOutput(output).status());
+      return absl::OkStatus();
+    };
+    const Program* const program = *session->Register(SpecOf(form), RowsCallable(), dry_run);
+    COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<PlannedBucket> planned,
+                                 session->warming().Plan(*program, {{bucket}}, {}));
+    EXPECT_EQ(planned.at(0).plan_height, height);
+    EXPECT_OK(session->warming().Warm(*program, nullptr, {{bucket}}, {}, {}));
+    EXPECT_EQ(session->nodes().at(0).plan_height, height);
+  }
+}
+
 TEST_F(RaggedTest, RowsBeyondThoseOfTheSequencesAreNobodys) {
   for (const Form& form : Forms()) {
     SCOPED_TRACE(form.name());

@@ -180,6 +180,37 @@ TEST_F(RecordingTest, ARunUnlikeItsDryRunIsWarmedUp) {
   EXPECT_EQ(Read(departed), Expected(4));
 }
 
+TEST_F(RecordingTest, WarmRunsWhatIsUnlikeItsDryRunOnScratchInputs) {
+  Affine affine{.session = MakeSession()};
+  affine.program = *affine.session->Register(
+      AffineSpec(), AffineCallable(),
+      [](CallContext& context) { return context.AllocateOutput(0).status(); });
+  affine.binding = *affine.session->Bind(*affine.program, AffineStatics(counter_.address()));
+  const auto buckets = Buckets({4});
+  const int64_t scalar = std::bit_cast<int64_t>(2.0);
+  EXPECT_THAT(
+      affine.session->warming().Warm(*affine.program, affine.binding, buckets, {&scalar, 1}, {}),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("dry_run")));
+  EXPECT_OK(Warm(affine, buckets));
+  ExpectRun(affine, 4, RunKind::kReplay);
+  EXPECT_EQ(Executions(), 1);
+}
+
+TEST_F(RecordingTest, ADryRunSeesTheWorkspaceOfTheSession) {
+  SessionOptions options;
+  options.memory.workspace_bytes = 4096;
+  const std::unique_ptr<Session> session = MakeSession(options);
+  int64_t seen = 0;
+  const Program* const program =
+      *session->Register(AffineSpec(), AffineCallable(), [&seen](CallContext& context) {
+        seen = context.workspace_bytes();
+        return RequestAffine(context);
+      });
+  const int64_t scalar = 0;
+  EXPECT_OK(session->warming().Plan(*program, Buckets({4}), {&scalar, 1}));
+  EXPECT_EQ(seen, 4096);
+}
+
 TEST_F(RecordingTest, ADryRunThatIsNoneIsRefused) {
   const std::unique_ptr<Session> session = MakeSession();
   EXPECT_THAT(session->Register(AffineSpec(), AffineCallable(), nullptr),

@@ -19,13 +19,6 @@
 namespace coppice {
 namespace {
 
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return FailedPrecondition("{}: {}", path, error.message());
-  return absl::OkStatus();
-}
-
 // The programs of packages that the calls run.
 std::set<std::string> ProgramsOf(const Case& value) {
   std::set<std::string> programs;
@@ -47,13 +40,20 @@ absl::StatusOr<package::Package> OpenShown(const std::string& path,
   absl::StatusOr<package::Package> opened = package::Package::Open(shown, {});
   if (!opened.ok())
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "a program of the case is part of another program of the package, so that its "
-                     "buffers cannot be shown: {}",
+                     "with the temporaries of its programs as outputs, the package does not open, "
+                     "as where a program is part of another one: {}",
                      MessageOf(opened.status()));
   return opened;
 }
 
 }  // namespace
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return FailedPrecondition("{}: {}", path, error.message());
+  return absl::OkStatus();
+}
 
 absl::Status WriteBuffers(const Case& value, const PlaySource& source, const std::string& folder) {
   COPPICE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());

@@ -87,6 +87,7 @@ absl::Status ReplayJob::Run(const Console& console) {
     const std::array outputs = {OutputOf(options_)};
     COPPICE_RETURN_IF_ERROR(CheckOutputs(inputs, outputs));
   }
+  if (!options_.buffers.empty()) COPPICE_RETURN_IF_ERROR(MakeFolder(options_.buffers));
   COPPICE_ASSIGN_OR_RETURN(Case value, ReadCase(options_.path));
   const size_t recorded = value.calls.size();
   KeepLast(options_.calls, value);
@@ -125,7 +126,10 @@ absl::Status ReplayJob::Run(const Console& console) {
         "{} of the {} calls of the case were run; --calls has more", value.calls.size(), recorded));
   if (options_.shrink) COPPICE_RETURN_IF_ERROR(Shrink(examination, value, console));
   if (options_.buffers.empty()) return absl::OkStatus();
-  return WriteBuffers(value, {package, options_.constants}, options_.buffers);
+  // The verdict stands, whatever becomes of these.
+  const absl::Status written = WriteBuffers(value, {package, options_.constants}, options_.buffers);
+  if (!written.ok()) verdict_.notes.push_back("no buffers are written: " + MessageOf(written));
+  return absl::OkStatus();
 }
 
 }  // namespace

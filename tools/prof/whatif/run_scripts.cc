@@ -72,13 +72,15 @@ absl::StatusOr<std::unique_ptr<RunScripts>> RunScripts::Create(const PoolTrace& 
   std::unique_ptr<RunScripts> scripts(new RunScripts(spec, std::move(expressions)));
   scripts->FindInputsOfOutputs(trace, program);
   // A root's plan has all that the program asks for; a child's lacks outputs that are its inputs.
+  std::map<int, std::span<const FreedInput>> by_bucket;  // A root of the same sizes has them, too.
+  for (const TracedNode& node : trace.nodes)
+    if (const auto known = freed.find(&node); known != freed.end())
+      by_bucket[node.bucket] = known->second;
   for (const bool roots : {true, false}) {
     for (const TracedNode& node : trace.nodes) {
       const TracedBucket& bucket = trace.buckets[static_cast<size_t>(node.bucket)];
       if (bucket.program != program || node.around.empty() != roots) continue;
-      const auto known = freed.find(&node);
-      scripts->AddNode(node, bucket,
-                       known == freed.end() ? std::span<const FreedInput>() : known->second);
+      scripts->AddNode(node, bucket, by_bucket[node.bucket]);
     }
   }
   return scripts;

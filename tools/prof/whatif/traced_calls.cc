@@ -175,8 +175,9 @@ class StepReader {
   // Which inputs of what was given away a recording frees, and when: where they lie says it.
   void NoteFreed(const CallEvent& event, const TracedCall& call) {
     call_nodes_.push_back(event.node);
-    if (event.node < 0 || call.gifts.empty() || event.path != RunKind::kRecord) return;
+    if (event.node < 0 || call.gifts.empty()) return;
     const TracedNode& node = read_.trace.nodes[static_cast<size_t>(event.node)];
+    if (read_.freed.contains(&node)) return;
     for (const TracedUse& use : call.uses) {
       const int made_by = use.call < 0 ? -1 : call_nodes_[static_cast<size_t>(use.call)];
       if (made_by < 0) continue;
@@ -218,7 +219,7 @@ class StepReader {
       unwarmed_.insert(event.program);
     if (event.node < 0) return;
     const TracedNode& node = read_.trace.nodes[static_cast<size_t>(event.node)];
-    donating_ += !node.donated.empty() && call.gifts.empty() ? 1 : 0;
+    donating_ += !node.donated.empty() && !read_.freed.contains(&node) ? 1 : 0;
     chained_ += !node.around.empty() && call.uses.empty() ? 1 : 0;
   }
 
