@@ -11,7 +11,6 @@
 
 #include "coppice/base/status.h"
 
-#include "graphs/call/eager.h"
 #include "graphs/call/extents.h"
 
 namespace coppice::internal {

@@ -77,11 +77,6 @@ Bucket& BucketFor(const Request& request, Lane& lane) {
   return bucket;
 }
 
-bool AreRequestsKnown(const Program& program, const Bucket* bucket) {
-  return program.steps != nullptr ||
-         (program.requests_known && (bucket == nullptr || !bucket->departed()));
-}
-
 absl::Status LearnFromSteps(const SessionParts& parts,
                             const Request& request,
                             Lane& lane,

@@ -27,10 +27,6 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
                                       Lane& lane,
                                       const Decision& decision);
 
-// Whether what the program requests in its bucket is known without running it: by its steps, or by
-// a dry run, unless a recording showed that this was wrong. Null: a bucket that is not there yet.
-bool AreRequestsKnown(const Program& program, const Bucket* bucket);
-
 // The bucket of the call, made if there is none.
 Bucket& BucketFor(const Request& request, Lane& lane);
 // Gives it the script that a warm-up would leave, if the program's steps are known and it has none.

@@ -74,6 +74,11 @@ bool Bucket::evicted() const {
                                  [](const Node* node) { return node->retired(); });
 }
 
+bool AreRequestsKnown(const Program& program, const Bucket* bucket) {
+  return program.steps != nullptr ||
+         (program.requests_known && (bucket == nullptr || !bucket->departed()));
+}
+
 Node::Node(NodeDraft draft, NodeRecording recording)
     : draft_(std::move(draft)), recording_(std::move(recording)) {
   top_ = recording_.footprint.empty() ? 0 : recording_.footprint.back().end();

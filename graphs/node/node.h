@@ -117,6 +117,10 @@ class Bucket {
   NodeInfo info_;
 };
 
+// Whether what the program requests in its bucket is known without running it: by its steps, or by
+// a dry run, unless a recording showed that this was wrong. Null: a bucket that is not there yet.
+bool AreRequestsKnown(const Program& program, const Bucket* bucket);
+
 // One CUDA graph of a node, and what runs behind it.
 struct Segment {
   std::optional<GraphExec> exec;  // Empty if nothing was captured.
