@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 #include "coppice/runtime/cuda_abi.h"
 
@@ -34,8 +35,11 @@ struct Content {
   uint8_t swizzle = 0;
   uint8_t promotion = 0;
   uint8_t fill = 0;
+  uint8_t zeros[4] = {};
 };
 static_assert(sizeof(Content) <= sizeof(CuTensorMap));
+// Equal maps are equal bytes.
+static_assert(std::has_unique_object_representations_v<Content>);
 
 // 0 if there is no such type.
 uint64_t BytesOf(CuTensorMapDataType type) {
