@@ -86,8 +86,7 @@ absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> i
   if (magic == kWrapperMagic)
     return InvalidArgument(
         "device image: this is the struct around a fatbin that nvcc compiles into a program; pass "
-        "the "
-        "fatbin that it points to");
+        "the fatbin that it points to");
   if (ReadAt<uint64_t>(image, 0) == KernelImage::kMagic)
     return InvalidArgument(
         "device image: this is a KernelImage; load it by the overload that takes one");

@@ -32,8 +32,7 @@ absl::Status CheckOtherLane(const Call& call,
   }
   return FailedPrecondition(
       "Session::Run: {} of program '{}' is an output on lane {}, but the call is on lane {}; keep "
-      "a "
-      "read scope on the call's stream open meanwhile",
+      "a read scope on the call's stream open meanwhile",
       what, call.program->spec.name, other.index, call.lane);
 }
 
@@ -172,8 +171,7 @@ absl::Status CheckLive(const SessionParts& parts,
   if (found.code() != absl::StatusCode::kNotFound) return found;
   return FailedPrecondition(
       "Session::Run: the {} '{}' of program '{}' at {:#x} is not a live allocation: it was freed, "
-      "or "
-      "is the host's; pass memory of the device",
+      "or is the host's; pass memory of the device",
       what, name, call.program->spec.name, address);
 }
 

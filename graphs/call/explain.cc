@@ -82,12 +82,11 @@ std::string DescribeFilled(const Request& request, size_t copy) {
   for (size_t i = 0; i < program.spec.symbols.size(); ++i) {
     if (((symbols & ~program.layout.any_bits) >> i & 1) == 0) continue;
     const SymbolSpec& symbol = program.spec.symbols[i];
-    const std::optional<PaddingClaim> claim = ClaimOf(program.spec, static_cast<int>(i));
-    const bool rows = !symbol.claim && claim && claim->padding == PaddingContents::kRowIndependent;
+    const PaddingClaim claim = *ClaimOf(program.spec, static_cast<int>(i));  // It is padded.
     text += fmt::format("{}'{}' {}", text.empty() ? "" : ", ", symbol.name,
-                        rows    ? "is claimed to be row-independent, so that its fill counts"
-                        : claim ? "claims " + DescribeClaim(*claim)
-                                : "has no claim");
+                        claim.padding == PaddingContents::kRowIndependent
+                            ? "is claimed to be row-independent, so that its fill counts"
+                            : "claims " + DescribeClaim(claim));
   }
   return fmt::format("; input '{}' is staged for its padding: {}", input.name, text);
 }

@@ -26,16 +26,24 @@ int64_t SizeAt(const Dim& dim, std::span<const int64_t> extents) {
   return dim.is_fixed() ? dim.size : extents[static_cast<size_t>(ExtentOf(dim))];
 }
 
+// The offsets of sequences in a run at `extents`.
+Tensor OffsetsOf(const ProgramSpec& spec,
+                 const RaggedSpec& sequences,
+                 std::span<const int64_t> extents,
+                 DeviceAddress address) {
+  const DType dtype = spec.inputs[static_cast<size_t>(sequences.lengths)].dtype;
+  const int64_t entries = extents[static_cast<size_t>(sequences.count)] + 1;
+  return Tensor::Dense(address, dtype, {&entries, 1});
+}
+
 // Lays out where sequences begin, and has staging write that.
 void LayOutOffsets(const ProgramSpec& spec,
                    std::span<const int64_t> extents,
                    DeviceAddress base,
                    InputLayout& layout) {
   for (const RaggedSpec& sequences : spec.ragged) {
-    const DType dtype = spec.inputs[static_cast<size_t>(sequences.lengths)].dtype;
-    const int64_t entries = extents[static_cast<size_t>(sequences.count)] + 1;
     layout.offsets.push_back(
-        Tensor::Dense(base + static_cast<DeviceAddress>(layout.bytes), dtype, {&entries, 1}));
+        OffsetsOf(spec, sequences, extents, base + static_cast<DeviceAddress>(layout.bytes)));
     layout.bytes += RoundedBytes(layout.offsets.back());
   }
 }
@@ -174,9 +182,7 @@ InputLayout LayOutNowhere(const Program& program,
     return tensor;
   };
   for (const RaggedSpec& sequences : program.spec.ragged) {
-    const DType dtype = program.spec.inputs[static_cast<size_t>(sequences.lengths)].dtype;
-    const int64_t entries = extents[static_cast<size_t>(sequences.count)] + 1;
-    layout.offsets.push_back(Tensor::Dense(next, dtype, {&entries, 1}));
+    layout.offsets.push_back(OffsetsOf(program.spec, sequences, extents, next));
     next += static_cast<DeviceAddress>(RoundedBytes(layout.offsets.back()));
   }
   for (int i = 0; i < static_cast<int>(program.spec.inputs.size()); ++i) {

@@ -67,8 +67,8 @@ absl::StatusOr<LearnedJoint> LearnUpTo(const JointHistogram& histogram,
           problem.count(), options.limit.a, options.limit.b);
     return InvalidArgument(
         "LearnJoint: no grid of {} buckets has the limit {}x{} and the forced buckets, and keeps "
-        "the "
-        "caps, which need {} rungs of the first extent and {} of the second; raise the count or "
+        "the caps, which need {} rungs of the first extent and {} of the second; raise the count "
+        "or "
         "the caps",
         problem.count(), options.limit.a, options.limit.b, FewestRungs(options, &JointSize::a),
         FewestRungs(options, &JointSize::b));

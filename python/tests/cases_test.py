@@ -55,8 +55,11 @@ class CasesTest(unittest.TestCase):
                 np.from_dlpack(model(np.ones(4, np.float32)))
         self.assertEqual(str(self.path), caught.exception.case)
         self.assertIn("coppice replay", str(caught.exception))
-        found = coppice.replay(self.path)
-        self.assertEqual(("out_of_bounds", "scale"), (found["kind"], found["kernel"]))
+        small = self.path.with_name("small.coppice-case")
+        found = coppice.replay(self.path, write=small, seeds=1, calls=1)
+        self.assertEqual(("out_of_bounds", "scale", str(small)),
+                         (found["kind"], found["kernel"], found["shrunk"]))
+        self.assertEqual("out_of_bounds", coppice.replay(small)["kind"])
 
     def test_other_errors_and_a_quiet_end_write_nothing(self):
         with self.assertRaises(KeyError), coppice.record(self.path, self.device):

@@ -216,7 +216,9 @@ class CJointTest : public CallableFixture {
     return options;
   }
 
-  coppice_status RegisterCallable(const coppice_joint_policy& policy) {
+  coppice_status RegisterCallable(const coppice_joint_policy& policy,
+                                  int32_t claim = COPPICE_CLAIM_ROW_INDEPENDENT,
+                                  int32_t fill = COPPICE_FILL_ZERO) {
     static constexpr const char* kShape[] = {"batch", "length"};
     coppice_symbol_spec symbols[2] = {};
     for (size_t i = 0; i < 2; ++i) {
@@ -231,8 +233,9 @@ class CJointTest : public CallableFixture {
     x.rank = 2;
     coppice_tensor_spec y = x;
     y.name = "y";
+    x.fill = fill;
     coppice_program_spec spec = {.struct_size = sizeof(spec)};
-    spec.claim = COPPICE_CLAIM_ROW_INDEPENDENT;
+    spec.claim = claim;
     spec.name = "pair";
     spec.symbols = symbols;
     spec.symbol_count = 2;
@@ -300,6 +303,21 @@ TEST_F(CJointTest, TwoSymbolsOfACallableArePaddedTogether) {
   ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
   ASSERT_C_OK(RegisterCallable(JointOf(R"({"version": 1, "buckets": [[1, 512], [4, 128]]})")));
   ExpectPairs();
+}
+
+// Padding that holds what was there tells claims apart.
+TEST_F(CJointTest, AProgramClaimsWhatItsPaddingMayHold) {
+  LoadKernels();
+  ASSERT_C_OK(coppice_session_create(device_, nullptr, &session_));
+  const coppice_joint_policy policy = JointOf("1x512,4x128", 4, 512);
+  const auto claims = [&](int32_t claim) {
+    return RegisterCallable(policy, claim, COPPICE_FILL_UNDEFINED);
+  };
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "claims finite values", claims(COPPICE_CLAIM_FINITE));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "claims exactly its fill", claims(COPPICE_CLAIM_FILL));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "claim", claims(COPPICE_CLAIM_EXACT));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "program: claim", claims(COPPICE_CLAIM_FILL + 1));
+  EXPECT_C_OK(claims(COPPICE_CLAIM_ANY));
 }
 
 TEST_F(CJointTest, WhatAJointPolicyDoesNotHeedIsRefused) {

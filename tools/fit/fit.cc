@@ -241,11 +241,7 @@ absl::Status WriteBest(const FitOptions& options,
                        RecordedPackage& package,
                        const FitReport& report) {
   const FitPoint& best = report.points[*report.best];
-  std::error_code error;
-  std::filesystem::create_directories(options.write, error);
-  if (error)
-    return FailedPrecondition("--write {}: {}; name a folder that can be made", options.write,
-                              error.message());
+  COPPICE_RETURN_IF_ERROR(MakeFolder(options.write));
   RecordedPackage::Recording recording{.policies = best.choice.policies,
                                        .buckets = best.choice.buckets,
                                        .lanes = options.lanes,

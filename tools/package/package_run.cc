@@ -191,11 +191,7 @@ absl::Status PackageRunJob::WriteOutputs() {
   for (size_t set = 0; set < last_.size(); ++set) {
     std::filesystem::path folder = options_.output_dir;
     if (last_.size() > 1) folder /= fmt::format("{}", set + 1);
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error)
-      return FailedPrecondition("{}: the folder cannot be made: {}; name another", folder.string(),
-                                error.message());
+    COPPICE_RETURN_IF_ERROR(MakeFolder(folder.string()));
     for (size_t i = 0; i < program.outputs.size(); ++i) {
       const auto buffer = static_cast<size_t>(program.outputs[i]);
       COPPICE_RETURN_IF_ERROR(

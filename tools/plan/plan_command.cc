@@ -112,11 +112,7 @@ absl::Status WriteTargets(const PlanCommandOptions& options,
                           const std::vector<PlannedFile>& files) {
   for (const std::string& folder : {options.output, options.svg}) {
     if (files.size() == 1 || folder.empty()) continue;
-    std::error_code code;
-    std::filesystem::create_directories(folder, code);
-    if (code)
-      return FailedPrecondition("{}: the folder cannot be made: {}; give another one", folder,
-                                code.message());
+    COPPICE_RETURN_IF_ERROR(MakeFolder(folder));
   }
   for (const PlannedFile& file : files) {
     if (!file.output.empty())

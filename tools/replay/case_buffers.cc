@@ -2,9 +2,8 @@
 
 #include "tools/replay/case_buffers.h"
 
-#include <filesystem>
-#include <optional>
 #include <set>
+#include <string>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -15,6 +14,7 @@
 #include "tools/package/package_device.h"
 #include "tools/package/package_rewrite.h"
 #include "tools/support/scratch_folder.h"
+#include "tools/support/text_file.h"
 
 namespace coppice {
 namespace {
@@ -47,13 +47,6 @@ absl::StatusOr<package::Package> OpenShown(const std::string& path,
 }
 
 }  // namespace
-
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) return FailedPrecondition("{}: {}", path, error.message());
-  return absl::OkStatus();
-}
 
 absl::Status WriteBuffers(const Case& value, const PlaySource& source, const std::string& folder) {
   COPPICE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());

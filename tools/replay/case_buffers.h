@@ -19,9 +19,6 @@
 
 namespace coppice {
 
-// Makes the folder, if it is not there. Errors: kFailedPrecondition.
-absl::Status MakeFolder(const std::string& path);
-
 // Errors: as PlayCase; kUnimplemented the package does not open so, because a program of the case
 // is part of another one of it; kFailedPrecondition a file cannot be written.
 absl::Status WriteBuffers(const Case& value, const PlaySource& source, const std::string& folder);

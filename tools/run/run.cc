@@ -313,7 +313,7 @@ absl::StatusOr<bool> MakeFile(const std::string& path) {
 }
 
 // The same of a folder, with those that it lies in.
-absl::StatusOr<bool> MakeFolder(const std::string& path) {
+absl::StatusOr<bool> MakeFolderIfNew(const std::string& path) {
   if (path.empty()) return false;
   std::error_code code;
   const bool made = std::filesystem::create_directories(path, code);
@@ -402,7 +402,7 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
       std::filesystem::remove_all(folder, code);
   };
   for (const std::string& path : {options.dump_graphs, options.dump_steps}) {
-    const absl::StatusOr<bool> folder = MakeFolder(path);
+    const absl::StatusOr<bool> folder = MakeFolderIfNew(path);
     if (!folder.ok()) return Fail(console, folder.status(), kExitOutput);
     if (*folder) made_folders.push_back(path);
   }

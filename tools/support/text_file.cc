@@ -58,6 +58,14 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, const char* wa
   return text;
 }
 
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error && std::filesystem::is_directory(path, error)) return absl::OkStatus();
+  return FailedPrecondition("{}: the folder cannot be made: {}; name another", path,
+                            error ? error.message() : "it is a file");
+}
+
 absl::Status WriteTextFile(const std::string& path, std::string_view text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   const bool opened = file.is_open();

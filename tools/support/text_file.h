@@ -30,6 +30,10 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path, const char* wa
 // Errors: kFailedPrecondition  the file cannot be opened or not be written to its end.
 absl::Status WriteTextFile(const std::string& path, std::string_view text);
 
+// Makes the folder at `path`, and those that it lies in, unless they are there. Errors:
+// kFailedPrecondition it cannot be made.
+absl::Status MakeFolder(const std::string& path);
+
 // Refuses outputs of a command that are one of its inputs or the same file twice, whatever the
 // paths and links that lead there. Empty paths stand for no file. Every command that writes files
 // asks this before it writes or works.

@@ -89,9 +89,9 @@ class SessionWarming {
                     std::span<const int64_t> scalars,
                     const WarmOptions& options);
 
-  // Plans `buckets` of a package's program as Warm would record them, in this order, with all
-  // inputs staged. Maps and runs nothing. Errors: kFailedPrecondition the program is a callable,
-  // whose allocations only a run shows; otherwise as Warm.
+  // Plans `buckets` of a program of a package, or of one with a dry run, as Warm would record them,
+  // in this order, with all inputs staged. Maps and runs nothing. Errors: kFailedPrecondition only
+  // a run shows what the program allocates; otherwise as Warm.
   absl::StatusOr<std::vector<PlannedBucket>> Plan(const Program& program,
                                                   std::span<const std::vector<int64_t>> buckets,
                                                   std::span<const int64_t> scalars) const;
