@@ -44,10 +44,14 @@ CuResult CheckAttributes(const KernelState& kernel,
                          const DeviceLimits& limits,
                          const std::array<unsigned, 3>& grid,
                          const LaunchAttributes& attributes) {
-  const std::array<unsigned, 3>& cluster = attributes.cluster;
+  constexpr std::array<unsigned, 3> kAny = {0, 0, 0};
+  const std::array<unsigned, 3> required = kernel.code.cluster_required();
+  const std::array<unsigned, 3>& cluster =
+      attributes.cluster == kAny ? required : attributes.cluster;
+  if (required != kAny && cluster != required) return CuResult::kInvalidClusterSize;
   if (attributes.cooperative && CountOf(grid) > kMultiprocessors)
     return CuResult::kCooperativeLaunchTooLarge;
-  if (cluster == std::array<unsigned, 3>{0, 0, 0}) return CuResult::kSuccess;
+  if (cluster == kAny) return CuResult::kSuccess;
   for (size_t i = 0; i < grid.size(); ++i)
     if (cluster[i] == 0 || grid[i] % cluster[i] != 0) return CuResult::kInvalidValue;
   const uint64_t blocks = CountOf(cluster);

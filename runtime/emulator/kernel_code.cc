@@ -57,6 +57,10 @@ std::array<unsigned, 3> KernelCode::threads_required() const {
   return threads;
 }
 
+std::array<unsigned, 3> KernelCode::cluster_required() const {
+  return ptx != nullptr ? ptx->required_cluster : std::array<unsigned, 3>{0, 0, 0};
+}
+
 int64_t KernelCode::static_shared_bytes() const {
   if (cubin != nullptr) return cubin->shared_bytes;
   return ptx != nullptr ? ptx->shared_bytes : 0;

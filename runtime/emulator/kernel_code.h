@@ -29,6 +29,7 @@ struct KernelCode {
   size_t parameter_bytes() const;
   int threads_max() const;                           // Of a block.
   std::array<unsigned, 3> threads_required() const;  // The only block; 0: any number.
+  std::array<unsigned, 3> cluster_required() const;  // Zeros: none.
   int64_t static_shared_bytes() const;
   // Whether what a launch touches is known before it has run.
   bool is_declared() const {

@@ -1,52 +1,25 @@
 // Tensor maps: the documented limits of cuTensorMapEncodeTiled.
 //
-// No kernel that the emulator runs reads a map, so that all of it is what was asked for.
+// Kernels read maps as ptx/tensor_map.h has them.
 
 #include <algorithm>
-#include <cstring>
 #include <span>
-#include <type_traits>
 
 #include "coppice/runtime/cuda_abi.h"
 
 #include "runtime/emulator/entries.h"
+#include "runtime/emulator/ptx/tensor_map.h"
 #include "runtime/emulator/state.h"
 
 namespace coppice::emulator {
 namespace {
 
 constexpr int kCapability = 90;  // The first device with a TMA.
-constexpr unsigned kRankMax = 5;
 constexpr uint64_t kDimensionMax = uint64_t{1} << 32;
 constexpr uint64_t kStrideEnd = uint64_t{1} << 40;
-constexpr unsigned kBoxMax = 256;
-constexpr unsigned kElementStrideMax = 8;
 
-// What a map holds.
-struct Content {
-  uint64_t address = 0;
-  uint64_t strides[kRankMax - 1] = {};
-  uint32_t last[kRankMax] = {};  // Dimensions less one.
-  uint8_t last_in_box[kRankMax] = {};
-  uint8_t element_strides[kRankMax] = {};
-  uint8_t rank = 0;
-  uint8_t type = 0;
-  uint8_t interleave = 0;
-  uint8_t swizzle = 0;
-  uint8_t promotion = 0;
-  uint8_t fill = 0;
-  uint8_t zeros[4] = {};
-};
-static_assert(sizeof(Content) <= sizeof(CuTensorMap));
-// Equal maps are equal bytes.
-static_assert(std::has_unique_object_representations_v<Content>);
-
-// 0 if there is no such type.
-uint64_t BytesOf(CuTensorMapDataType type) {
-  constexpr uint64_t kBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
-  const auto index = static_cast<size_t>(type);
-  return index < std::size(kBytes) ? kBytes[index] : 0;
-}
+using ptx::TensorMap;
+static_assert(TensorMap::kBytes == sizeof(CuTensorMap));
 
 bool IsFraction(CuTensorMapDataType type) {
   return type >= CuTensorMapDataType::kFloat16 && type <= CuTensorMapDataType::kBFloat16;
@@ -100,36 +73,35 @@ CuResult TensorMapEncodeTiled(CuTensorMap* map,
                               CuTensorMapL2Promotion promotion,
                               CuTensorMapFloatOobFill fill) {
   if (TheState().options.limits.capability < kCapability) return CuResult::kNotSupported;
-  const uint64_t bytes = BytesOf(type);
+  const uint64_t bytes = TensorMap::BytesOf(static_cast<TensorMap::Type>(type));
   const bool interleaves = interleave != CuTensorMapInterleave::kNone;
   const auto at = reinterpret_cast<uint64_t>(address);
   if (map == nullptr || reinterpret_cast<uintptr_t>(map) % alignof(CuTensorMap) != 0 ||
-      bytes == 0 || rank < (interleaves ? 3 : 1) || rank > kRankMax || address == nullptr ||
-      dims == nullptr || (rank > 1 && strides == nullptr) || box == nullptr ||
+      bytes == 0 || rank < (interleaves ? 3 : 1) || rank > TensorMap::kRankMax ||
+      address == nullptr || dims == nullptr || (rank > 1 && strides == nullptr) || box == nullptr ||
       element_strides == nullptr || !AreModes(type, interleave, swizzle, promotion, fill))
     return CuResult::kInvalidValue;
   const uint64_t unit = interleave == CuTensorMapInterleave::k32Bytes ? 32 : 16;
   if (at % unit != 0 || !AreStrides({strides, rank - 1}, unit) ||
       (!interleaves && !IsRow(box[0] * bytes, swizzle)))
     return CuResult::kInvalidValue;
-  Content content{.address = at,
-                  .rank = static_cast<uint8_t>(rank),
-                  .type = static_cast<uint8_t>(type),
-                  .interleave = static_cast<uint8_t>(interleave),
-                  .swizzle = static_cast<uint8_t>(swizzle),
-                  .promotion = static_cast<uint8_t>(promotion),
-                  .fill = static_cast<uint8_t>(fill)};
+  TensorMap content{.address = at,
+                    .last_dimension = static_cast<uint8_t>(rank - 1),
+                    .type = static_cast<TensorMap::Type>(type),
+                    .interleave = static_cast<uint8_t>(interleave),
+                    .swizzle = static_cast<uint8_t>(swizzle),
+                    .promotion = static_cast<uint8_t>(promotion),
+                    .fill = static_cast<uint8_t>(fill)};
   std::copy_n(strides, rank - 1, content.strides);
   for (unsigned i = 0; i < rank; ++i) {
-    if (dims[i] == 0 || dims[i] > kDimensionMax || box[i] == 0 || box[i] > kBoxMax ||
-        element_strides[i] == 0 || element_strides[i] > kElementStrideMax)
+    if (dims[i] == 0 || dims[i] > kDimensionMax || box[i] == 0 || box[i] > TensorMap::kBoxMax ||
+        element_strides[i] == 0 || element_strides[i] > TensorMap::kElementStrideMax)
       return CuResult::kInvalidValue;
     content.last[i] = static_cast<uint32_t>(dims[i] - 1);
     content.last_in_box[i] = static_cast<uint8_t>(box[i] - 1);
     content.element_strides[i] = static_cast<uint8_t>(element_strides[i]);
   }
-  *map = {};
-  std::memcpy(map->opaque, &content, sizeof(content));
+  content.Store(reinterpret_cast<std::byte*>(map->opaque));
   return CuResult::kSuccess;
 }
 

@@ -120,6 +120,16 @@ void Accesses::MeetAll(BlockState& block) {
   block.shadow.order.MeetAll();
 }
 
+void Accesses::MeetCluster(const std::vector<BlockState*>& blocks) {
+  Settle();
+  for (BlockState* const block : blocks) {
+    block->shadow.order.MeetAll();
+    if (blocks.size() > 1) order_.Release(block->index, block->shadow.order.time());
+  }
+  for (BlockState* const block : blocks)
+    block->shadow.acquired = order_.releases();
+}
+
 void Accesses::Arrive(ResidentWarp& warp, BlockOrder::Knowledge& barrier) {
   Settle();
   warp.block().shadow.order.Arrive(static_cast<uint32_t>(warp.index()), barrier);
@@ -291,7 +301,7 @@ Accesses::Location Accesses::LocationOf(const Actor& actor, const std::byte* hos
     return {Space::kShared, static_cast<uint64_t>(host - shared.data())};
   const size_t thread_bytes = static_cast<size_t>(actor.warp.thread_stride() * kLanes);
   if (inside(actor.warp.thread_memory(), thread_bytes)) return {Space::kLocal, 0};
-  if (state_.IsOwn(host)) return {Space::kParam, 0};
+  if (state_.IsOwn(host) || actor.warp.IsOfCluster(host)) return {Space::kParam, 0};
   return {Space::kGlobal, reinterpret_cast<uint64_t>(host)};
 }
 

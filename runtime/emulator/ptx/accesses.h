@@ -52,6 +52,7 @@ class Accesses final : public AccessObserver {
   // Events that order accesses.
   void Start(BlockState& block);
   void MeetAll(BlockState& block);
+  void MeetCluster(const std::vector<BlockState*>& blocks);
   void Arrive(ResidentWarp& warp, BlockOrder::Knowledge& barrier);
   void Depart(ResidentWarp& warp, const BlockOrder::Knowledge& barrier);
   void MeetInWarp(ResidentWarp& warp) override;

@@ -43,24 +43,27 @@ Block::Block(LaunchState& state, Memory& memory, Accesses* accesses)
   }
   if (state.warp_order == WarpOrder::kDescending) std::reverse(order_.begin(), order_.end());
   rests_.resize(warps_.size());
+  block_.warp = warps_.front().get();
 }
 
-void Block::Start(uint64_t index) {
+void Block::Start(const std::array<unsigned, 3>& position,
+                  const std::array<unsigned, 3>& cluster,
+                  const std::array<unsigned, 3>& in_cluster) {
   if (accesses_ != nullptr) accesses_->Start(block_);
-  block_.copies.Drop();
+  block_.async.Drop();
   const auto& grid = state_.launch.grid;
-  block_.index = index;
-  block_.position = {static_cast<unsigned>(index % grid[0]),
-                     static_cast<unsigned>(index / grid[0] % grid[1]),
-                     static_cast<unsigned>(index / grid[0] / grid[1])};
+  block_.index = position[0] + uint64_t{grid[0]} * (position[1] + uint64_t{grid[1]} * position[2]);
+  block_.position = position;
   live_ = state_.block_threads;
   waits_in_loop_ = false;
   std::fill(shared_.begin(), shared_.end(), kPoison);
   barriers_ = {};
+  phases_.assign(warps_.size(), 0);
   for (size_t i = 0; i < warps_.size(); ++i) {
     const int first = static_cast<int>(i) * kLanes;
     const int lanes = std::min(state_.block_threads - first, kLanes);
-    warps_[i]->Start(block_.position, lanes == kLanes ? kAllLanes : (uint32_t{1} << lanes) - 1);
+    warps_[i]->Start({position, cluster, in_cluster},
+                     lanes == kLanes ? kAllLanes : (uint32_t{1} << lanes) - 1);
   }
   std::fill(rests_.begin(), rests_.end(), Rest::kQuantum);
   if (state_.warp_order == WarpOrder::kAscending || state_.warp_order == WarpOrder::kDescending)
@@ -98,6 +101,8 @@ Rest Block::RunWarps(int64_t instructions) {
     if (rest == Rest::kDone) return rest;
     if (progressed && executed < end && !block_.gives_way) continue;
     if (progressed) return Rest::kQuantum;
+    // Other blocks may let it go on.
+    if (rest == Rest::kWaiting && block_.cluster->members.size() > 1) rest = Rest::kSpinning;
     return rest == Rest::kSpinning && ever_progressed ? Rest::kSlept : rest;
   }
 }
@@ -112,6 +117,21 @@ Step Block::Arrive(ResidentWarp& warp, int barrier, int threads, bool waits, uin
   const Step step = waits ? warp.WaitAtBarrier(barrier) : Step::kNext;
   OpenIfComplete(barrier);
   return step;
+}
+
+Step Block::ArriveAtCluster(ResidentWarp& warp) {
+  phases_[static_cast<size_t>(warp.index())] = block_.cluster->Arrive(std::popcount(warp.mask()));
+  return Step::kNext;
+}
+
+Step Block::WaitForCluster(ResidentWarp& warp) {
+  if (block_.cluster->HasOpened(phases_[static_cast<size_t>(warp.index())])) return Step::kNext;
+  return warp.WaitAtBarrier(kClusterBarrier);
+}
+
+void Block::OpenClusterBarrier() {
+  for (const auto& warp : warps_)
+    warp->Release(kClusterBarrier, [](const Fragment&) {});
 }
 
 void Block::OpenIfComplete(int number) {
@@ -149,6 +169,8 @@ void Block::Finish(const Barrier& barrier, const Fragment& fragment) {
 
 void Block::OnExit(int threads) {
   live_ -= threads;
+  if (live_ == 0) block_.async.bulk.Finish();
+  block_.cluster->OnExit(threads);
   for (int i = 0; i < kCount; ++i)
     OpenIfComplete(i);
 }
@@ -201,6 +223,8 @@ std::string Block::Describe(const ResidentWarp& warp, const Fragment& fragment) 
   const int line = code.instrs[pc].line;
   switch (fragment.state) {
     case Fragment::State::kBarrier: {
+      if (fragment.barrier == kClusterBarrier)
+        return fmt::format("{} at line {} for all threads of the cluster", who, line);
       const Barrier& barrier = barriers_[static_cast<size_t>(fragment.barrier)];
       return fmt::format("{} at line {} for barrier {}, where {} of {} threads have arrived", who,
                          line, fragment.barrier, barrier.arrived,

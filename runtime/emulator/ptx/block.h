@@ -26,12 +26,19 @@ class Block final : public ResidentWarp::Barriers {
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  // Places the threads of a block of the grid, by its index: x first.
-  void Start(uint64_t index);
+  // Places the threads of the block at `position` in the grid, which is at `in_cluster` in the
+  // cluster at `cluster` among clusters.
+  void Start(const std::array<unsigned, 3>& position,
+             const std::array<unsigned, 3>& cluster,
+             const std::array<unsigned, 3>& in_cluster);
   // Runs until it rests; kQuantum is after about so many instructions, or when it gives way.
   Rest Run(int64_t instructions);
   // Whether it waited in a loop when it ran last.
   bool waits_in_loop() const { return waits_in_loop_; }
+
+  BlockState& state() { return block_; }
+  // Threads that wait at the cluster's barrier go on.
+  void OpenClusterBarrier();
 
   // Notes, as what ends the launch, that it waits for what never happens.
   void FaultDeadlock() const;
@@ -47,6 +54,8 @@ class Block final : public ResidentWarp::Barriers {
 
   Step Arrive(
       ResidentWarp& warp, int barrier, int threads, bool waits, uint32_t predicate) override;
+  Step ArriveAtCluster(ResidentWarp& warp) override;
+  Step WaitForCluster(ResidentWarp& warp) override;
   void OnExit(int threads) override;
   Rest RunWarps(int64_t instructions);
   void OpenIfComplete(int barrier);
@@ -64,6 +73,7 @@ class Block final : public ResidentWarp::Barriers {
   bool waits_in_loop_ = false;
   std::vector<std::byte> shared_;
   std::array<Barrier, kCount> barriers_;
+  std::vector<uint64_t> phases_;  // By warp: of the cluster's barrier, when it arrived last.
   std::vector<std::unique_ptr<ResidentWarp>> warps_;
   std::vector<size_t> order_;  // Of warps_, as they run.
   std::vector<Rest> rests_;

@@ -90,11 +90,19 @@ struct CallSite {
   std::vector<Place> results;
 };
 
+// An instruction that names registers of products of warpgroups. It stands behind RunWatched.
+struct Watched {
+  uint32_t instr = 0;  // An index of Code::instrs.
+  Handler handler = nullptr;
+  std::vector<Slot> registers;
+};
+
 struct Code {
   std::string name;
   std::vector<Instr> instrs;
   std::vector<Slot> slots;  // Of instructions that have more than four.
   std::vector<CallSite> calls;
+  std::vector<Watched> watched;                     // Ascending by instruction.
   std::vector<std::vector<uint32_t>> target_lists;  // Of brx.idx: indices of instructions.
   std::vector<std::byte> constants;                 // The area kConstants.
   // Offsets of constants of 64 bits that are addresses among the global bytes until they are
@@ -122,10 +130,11 @@ struct Kernel {
   const Code* code = nullptr;
   const FunctionTable* functions = nullptr;  // Of the program.
   int64_t parameter_bytes = 0;
-  int64_t shared_bytes = 0;                         // Static.
-  int64_t dynamic_offset = 0;                       // Where dynamic shared memory begins.
-  std::array<int, 3> required_threads = {0, 0, 0};  // .reqntid; 0: any.
-  int max_threads = 1024;                           // .maxntid
+  int64_t shared_bytes = 0;                              // Static.
+  int64_t dynamic_offset = 0;                            // Where dynamic shared memory begins.
+  std::array<int, 3> required_threads = {0, 0, 0};       // .reqntid; 0: any.
+  int max_threads = 1024;                                // .maxntid
+  std::array<unsigned, 3> required_cluster = {0, 0, 0};  // .reqnctapercluster; 0: any.
 };
 
 }  // namespace coppice::ptx

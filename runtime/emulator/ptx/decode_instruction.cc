@@ -9,6 +9,7 @@
 #include "runtime/emulator/ptx/decoder.h"
 #include "runtime/emulator/ptx/decoder_state.h"
 #include "runtime/emulator/ptx/form_table.h"
+#include "runtime/emulator/ptx/forms/warpgroup.h"
 #include "runtime/emulator/ptx/special.h"
 
 namespace coppice::ptx {
@@ -69,18 +70,48 @@ absl::Status FunctionDecoder::Decode(std::vector<Refusal>* refused) {
                         .line = count == 0 ? function_.line : function_.body.back().line};
   code_.instrs.resize(count + 1);
   code_.sources.reserve(count + 1);
+  FindRegistersOfProducts();
   for (size_t i = 0; i <= count && state_->error.empty(); ++i) {
     const Instruction& from = i == count ? end : function_.body[i];
     Instr& to = code_.instrs[i];
     state_->line = to.line = from.line;
     code_.sources.push_back(from.source);
     if (!DecodeInstruction(from, to, refused) || !DecodeGuard(from, to)) break;
+    Watch(from, i);
   }
   constexpr int64_t kAlignment = 64;
   code_.frame_bytes = (state_->registers.frame_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   if (code_.frame_bytes > kFrameBytesMax || code_.constants.size() > size_t{kFrameBytesMax})
     Fail("the function has more registers or constants than 1 GiB");
   return state_->error.empty() ? absl::OkStatus() : absl::InvalidArgumentError(state_->error);
+}
+
+void FunctionDecoder::FindRegistersOfProducts() {
+  for (const Instruction& instruction : function_.body) {
+    if (!instruction.opcode.starts_with("wgmma.mma_async")) continue;
+    for (const Operand& operand : instruction.operands)
+      for (const Operand& element : operand.elements)
+        state_->of_products.insert(element.name);
+  }
+}
+
+void FunctionDecoder::Watch(const Instruction& from, size_t index) {
+  Instr& instr = code_.instrs[index];
+  if (state_->of_products.empty() || instr.handler == nullptr || from.opcode.starts_with("wgmma."))
+    return;
+  Watched watched{.instr = static_cast<uint32_t>(index), .handler = instr.handler};
+  const auto add = [&](const Operand& operand) {
+    Slot slot;
+    if (state_->of_products.contains(operand.name) && FindRegister(operand, &slot) != nullptr)
+      watched.registers.push_back(slot);
+  };
+  for (const Operand& operand : from.operands) {
+    add(operand);
+    std::ranges::for_each(operand.elements, add);
+  }
+  if (watched.registers.empty()) return;
+  instr.handler = RunWatched;
+  code_.watched.push_back(std::move(watched));
 }
 
 bool FunctionDecoder::DecodeInstruction(const Instruction& from,

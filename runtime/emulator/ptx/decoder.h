@@ -88,6 +88,9 @@ class FunctionDecoder {
   absl::Status Decode(std::vector<Refusal>* refused);
 
  private:
+  // Registers of products of warpgroups, and what else names them.
+  void FindRegistersOfProducts();
+  void Watch(const Instruction& from, size_t index);
   bool DecodeInstruction(const Instruction& from, Instr& to, std::vector<Refusal>* refused);
   bool DecodeForm(const Form& form, const Instruction& from, Instr& to);
   bool DecodeLetters(const Form& form, const Instruction& from, Instr& to);

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "runtime/emulator/ptx/code.h"
 #include "runtime/emulator/ptx/declared_names.h"
@@ -102,9 +103,10 @@ class DecoderState {
 
   Registers registers;
   Constants constants;
-  std::vector<Slot> slots;  // Of the instruction that is decoded.
-  int line = 0;             // Of that.
-  std::string error;        // The first.
+  std::vector<Slot> slots;                           // Of the instruction that is decoded.
+  int line = 0;                                      // Of that.
+  std::string error;                                 // The first.
+  std::unordered_set<std::string_view> of_products;  // Registers of wgmma.mma_async.
   // A parameter in a register: the function cannot be called.
   const Variable* unplaced = nullptr;
 

@@ -22,7 +22,8 @@ using Family = std::span<const Form> (*)();
     target::ApproximateForms, target::BitFieldForms, target::CarryForms, target::CompareForms, \
         target::ConvertForms, target::FloatForms, target::HalfForms, target::IntegerForms,     \
         target::LogicForms, target::MoveForms, target::MultiplyForms, target::NarrowForms,     \
-        target::RoundForms, target::SelectForms, target::SetForms, target::SignForms           \
+        target::RoundForms, target::SelectForms, target::SetForms, target::SignForms,          \
+        target::WarpgroupForms                                                                 \
   }
 constexpr Family kBaseline[] = COPPICE_PTX_NAMES(baseline);
 constexpr Family kAvx2[] = COPPICE_PTX_NAMES(avx2);
@@ -74,6 +75,7 @@ const std::vector<Rule>& Rules() {
       {"atom", {kOrders, kScopes, kCacheHints}},
       {"red", {kOrders, kScopes, kCacheHints}},
       {"cp", {kCacheHints}},
+      {"tensormap", {kOrders, kScopes}},
       {"prefetch", {kCacheHints}},
       {"createpolicy", {kCacheHints}},
       {"mbarrier", {kOrders, kScopes}},

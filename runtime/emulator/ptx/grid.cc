@@ -43,10 +43,10 @@ Outcome Grid::Run() {
   int idle_rounds = 0;
   bool prefer_next = true;
   while (!state_.findings.HasFault()) {
-    const bool can_start = drawn_to_ < state_.block_count || !drawn_.empty();
+    const bool can_start = drawn_to_ < state_.cluster_count || !drawn_.empty();
     Block* block = nullptr;
     if (can_start && resting.size() < resident_max && (prefer_next || resting.empty())) {
-      block = StartNext();
+      block = StartNext(resting);
     } else if (!resting.empty()) {
       block = resting.front();
       resting.pop_front();
@@ -58,7 +58,8 @@ Outcome Grid::Run() {
     const Rest rest = block->Run(DrawQuantum(*block));
     if (rest == Rest::kEnded) break;
     if (rest == Rest::kDone) {
-      idle_.push_back(block);
+      Cluster* const cluster = static_cast<Cluster*>(block->state().cluster);
+      if (cluster->EndBlock()) idle_.push_back(cluster);
       idle = 0;
       continue;
     }
@@ -103,9 +104,9 @@ bool Grid::DoubtfulRacesChangeNothing() {
   return same;
 }
 
-Block* Grid::StartNext() {
+Block* Grid::StartNext(std::deque<Block*>& resting) {
   if (drawn_.empty()) {
-    const uint64_t count = std::min(kDrawnAtOnce, state_.block_count - drawn_to_);
+    const uint64_t count = std::min(kDrawnAtOnce, state_.cluster_count - drawn_to_);
     for (uint64_t i = 0; i < count; ++i)
       drawn_.push_back(drawn_to_ + i);
     drawn_to_ += count;
@@ -114,12 +115,15 @@ Block* Grid::StartNext() {
   }
   if (idle_.empty())
     idle_.push_back(
-        blocks_.emplace_back(std::make_unique<Block>(state_, memory_, accesses_.get())).get());
-  Block* const block = idle_.back();
+        clusters_.emplace_back(std::make_unique<Cluster>(state_, memory_, accesses_.get())).get());
+  Cluster* const cluster = idle_.back();
   idle_.pop_back();
-  block->Start(drawn_.back());
+  cluster->Start(drawn_.back());
   drawn_.pop_back();
-  return block;
+  const auto& blocks = cluster->blocks();
+  for (size_t i = 1; i < blocks.size(); ++i)
+    resting.push_back(blocks[i].get());
+  return blocks.front().get();
 }
 
 // A block that waits in a loop is left in it long enough to see whether it can go on.

@@ -69,6 +69,7 @@ struct Launch {
   const Kernel* kernel = nullptr;
   std::array<unsigned, 3> grid = {1, 1, 1};
   std::array<unsigned, 3> block = {1, 1, 1};
+  std::array<unsigned, 3> cluster = {1, 1, 1};  // In blocks; `grid` has multiples of it.
   int64_t dynamic_shared_bytes = 0;
   std::span<const std::byte> parameters;  // Laid out as the kernel's.
   bool cooperative = false;

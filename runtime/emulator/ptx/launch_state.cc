@@ -21,6 +21,7 @@ LaunchState::LaunchState(const Launch& of, const Environment& in, WarpOrder orde
       warp_order(order),
       block_threads(static_cast<int>(of.block[0] * of.block[1] * of.block[2])),
       block_count(uint64_t{of.grid[0]} * of.grid[1] * of.grid[2]),
+      cluster_count(block_count / (of.cluster[0] * of.cluster[1] * of.cluster[2])),
       bank(of.parameters.begin(), of.parameters.end()),
       findings(kernel),
       draw(in.seed) {

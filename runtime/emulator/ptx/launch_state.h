@@ -44,6 +44,7 @@ struct LaunchState {
   const WarpOrder warp_order;
   const int block_threads;
   const uint64_t block_count;
+  const uint64_t cluster_count;
 
   // The parameters of the kernel: as many bytes as its bank has, at least.
   std::vector<std::byte> bank;

@@ -106,6 +106,8 @@ bool Memory::Resolve(
     if (SpaceAt(space, address) != reach.space) reach.space = Space::kGeneric;
     const std::byte* const host = Find(space, {warp, address, bytes, kind, lane});
     if (host == nullptr) return false;
+    // What blocks of a cluster do to each other's memory is not checked.
+    if (warp.IsOfCluster(host)) reach.space = Space::kParam;
     address = reinterpret_cast<uint64_t>(host);
   }
   lanes_.keep(reach.address, mask, reach.address[static_cast<size_t>(first)]);
@@ -123,8 +125,17 @@ std::byte* Memory::Find(Space space, const Access& access) {
   ResidentWarp& warp = access.warp;
   switch (SpaceAt(space, address)) {
     case Space::kShared: {
-      const uint64_t offset = space == Space::kShared ? address : address - kSharedWindow;
-      const std::span<std::byte> shared = warp.block().shared;
+      uint64_t offset = space == Space::kShared ? address : address - kSharedWindow;
+      std::span<std::byte> shared = warp.block().shared;
+      if (const uint64_t rank = offset >> kRankShift; rank != 0) {
+        const std::vector<BlockState*>& members = warp.block().cluster->members;
+        if (rank > members.size())
+          return Refuse(access, Finding::Kind::kIllegalAddress,
+                        fmt::format("in shared memory of block {} of a cluster of {}", rank - 1,
+                                    members.size()));
+        offset &= (uint64_t{1} << kRankShift) - 1;
+        shared = members[rank - 1]->shared;
+      }
       if (inside(offset, shared.size())) return shared.data() + offset;
       return Refuse(
           access, Finding::Kind::kIllegalAddress,

@@ -173,8 +173,10 @@ class ModuleParser {
       const bool required = cursor_.At(".reqntid");
       if (required || cursor_.At(".maxntid")) {
         cursor_.Take();
-        if (!ParseThreads(required ? function.required_threads : function.max_threads))
+        if (!ParseDimensions(required ? function.required_threads : function.max_threads))
           return false;
+      } else if (cursor_.Accept(".reqnctapercluster")) {
+        if (!ParseDimensions(function.required_cluster)) return false;
       } else if (cursor_.Accept(".pragma")) {
         SkipValues();
       } else if (!SkipAttribute(cursor_)) {
@@ -184,7 +186,7 @@ class ModuleParser {
     return true;
   }
 
-  bool ParseThreads(std::vector<int>& threads) {
+  bool ParseDimensions(std::vector<int>& threads) {
     threads.clear();
     do {
       int64_t count = 0;

@@ -194,6 +194,8 @@ absl::Status State::AddKernel(size_t function, const SharedLayout::Extent& exten
   if (required) kernel.required_threads.fill(1);
   std::copy(entry.required_threads.begin(), entry.required_threads.end(),
             kernel.required_threads.begin());
+  if (!entry.required_cluster.empty()) kernel.required_cluster.fill(1);
+  std::ranges::copy(entry.required_cluster, kernel.required_cluster.begin());
   kernel_names.emplace(entry.name, kernels.size());
   kernels.push_back(kernel);
   return absl::OkStatus();

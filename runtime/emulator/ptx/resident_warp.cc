@@ -26,7 +26,7 @@ ResidentWarp::ResidentWarp(LaunchState& state,
     : state_(state), block_(block), barriers_(barriers), observer_(observer) {
   memory_ = &memory;
   control_ = this;
-  copies_ = &block.copies;
+  async_ = &block.async;
   areas_[static_cast<size_t>(Area::kSpecial)] = reinterpret_cast<std::byte*>(&special_);
 }
 
@@ -36,6 +36,8 @@ void ResidentWarp::InitializeSpecial(int index, int warps) {
   for (size_t i = 0; i < SpecialRegisters::kDimensions; ++i) {
     special_.ntid[i].fill(launch.block[i]);
     special_.nctaid[i].fill(launch.grid[i]);
+    special_.nclusterid[i].fill(launch.grid[i] / launch.cluster[i]);
+    special_.cluster_nctaid[i].fill(launch.cluster[i]);
   }
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
     const uint32_t thread = static_cast<uint32_t>(index) * kLanes + lane;
@@ -56,7 +58,9 @@ void ResidentWarp::InitializeSpecial(int index, int warps) {
   special_.total_smem_size.fill(static_cast<uint32_t>(block_.shared.size()));
   special_.dynamic_smem_size.fill(static_cast<uint32_t>(launch.dynamic_shared_bytes));
   special_.gridid.fill(1);
-  special_.one.fill(1);
+  const unsigned blocks = launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
+  special_.cluster_nctarank.fill(blocks);
+  special_.is_explicit_cluster = blocks > 1 ? kAllLanes : 0;
   if (launch.cooperative) {
     const uint64_t workspace = reinterpret_cast<uint64_t>(state_.workspace.data());
     special_.envreg[1].fill(static_cast<uint32_t>(workspace >> 32));
@@ -72,17 +76,30 @@ Whereabouts ResidentWarp::WhereIs(int lane, const Code& code, const Instr& instr
           .instr = instr};
 }
 
-void ResidentWarp::Start(const std::array<unsigned, 3>& block, uint32_t lanes) {
-  for (size_t i = 0; i < SpecialRegisters::kDimensions; ++i)
-    special_.ctaid[i].fill(block[i]);
+bool ResidentWarp::IsOfCluster(const std::byte* host) const {
+  const std::vector<BlockState*>& members = block_.cluster->members;
+  return members.size() > 1 && std::ranges::any_of(members, [&](const BlockState* member) {
+           const std::span<std::byte> shared = member->shared;
+           return member != &block_ && host >= shared.data() &&
+                  host < shared.data() + shared.size();
+         });
+}
+
+void ResidentWarp::Start(const Position& at, uint32_t lanes) {
+  for (size_t i = 0; i < SpecialRegisters::kDimensions; ++i) {
+    special_.ctaid[i].fill(at.block[i]);
+    special_.clusterid[i].fill(at.cluster[i]);
+    special_.cluster_ctaid[i].fill(at.in_cluster[i]);
+  }
+  special_.cluster_ctarank.fill(block_.rank);
   polled_ = {};
   seen_ = {};
   live_ = lanes;
   executed_ = 0;
-  run_begin_ = at_ = nullptr;
   frame_ = nullptr;
   count_ = 0;
   const Code& code = *state_.kernel.code;
+  run_begin_ = at_ = code.instrs.data();
   if (code.thread_bytes > thread_stride_) GrowThreadMemory(code.thread_bytes);
   Frame* const frame = state_.frames.Take(code);
   frame->caller = nullptr;

@@ -61,11 +61,15 @@ class ResidentWarp final : public Warp, private Warp::Control {
     enum class Result : uint8_t { kNone, kAll, kAny, kCount };
     static constexpr uint8_t kResultMask = 0x03;  // In the flags of instructions that arrive.
     static constexpr int kCount = 16;
+    static constexpr int kClusterBarrier = kCount;
 
     // Lanes that execute arrive at a barrier: `threads` of the block do before it opens, 0: all
     // that have not exited. Where bits of `predicate` are set, the lane's counts.
     virtual Step Arrive(
         ResidentWarp& warp, int barrier, int threads, bool waits, uint32_t predicate) = 0;
+    // Lanes that execute arrive at the barrier of the cluster; they wait until it opens.
+    virtual Step ArriveAtCluster(ResidentWarp& warp) = 0;
+    virtual Step WaitForCluster(ResidentWarp& warp) = 0;
     virtual void OnExit(int threads) = 0;
 
    protected:
@@ -83,8 +87,14 @@ class ResidentWarp final : public Warp, private Warp::Control {
 
   // Sets what is the same for warp `index` of every block.
   void InitializeSpecial(int index, int warps);
+  // Where a block is: in the grid, its cluster among clusters, and in there.
+  struct Position {
+    std::array<unsigned, 3> block;
+    std::array<unsigned, 3> cluster;
+    std::array<unsigned, 3> in_cluster;
+  };
   // Places the threads of the lanes of `lanes` of a block at the kernel's beginning.
-  void Start(const std::array<unsigned, 3>& block, uint32_t lanes);
+  void Start(const Position& at, uint32_t lanes);
   // Runs until it rests; kQuantum is after about so many instructions.
   Rest Run(int64_t instructions);
 
@@ -117,6 +127,9 @@ class ResidentWarp final : public Warp, private Warp::Control {
   // Whether all of its lanes are at the instruction that is executed, and none has gone a way of
   // its own since they met.
   bool IsTogether() const { return active_ == live_ && !parted_; }
+
+  // Whether host bytes are shared memory of another block of the cluster.
+  bool IsOfCluster(const std::byte* host) const;
 
   // The thread memory of lane 0, and the bytes to that of the next.
   std::byte* thread_memory() { return thread_memory_.data(); }

@@ -38,18 +38,14 @@ constexpr SpecialName kSpecialNames[] = {
     {"%total_smem_size", offsetof(SpecialRegisters, total_smem_size)},
     {"%aggr_smem_size", offsetof(SpecialRegisters, total_smem_size)},
     {"%dynamic_smem_size", offsetof(SpecialRegisters, dynamic_smem_size)},
-    {"%clusterid", offsetof(SpecialRegisters, ctaid), kWord, true},
-    {"%nclusterid", offsetof(SpecialRegisters, nctaid), kWord, true},
-    {"%cluster_ctarank", offsetof(SpecialRegisters, zero)},
-    {"%cluster_nctarank", offsetof(SpecialRegisters, one)},
-    {"%is_explicit_cluster", offsetof(SpecialRegisters, no_predicate), 0},
+    {"%clusterid", offsetof(SpecialRegisters, clusterid), kWord, true},
+    {"%nclusterid", offsetof(SpecialRegisters, nclusterid), kWord, true},
+    {"%cluster_ctaid", offsetof(SpecialRegisters, cluster_ctaid), kWord, true},
+    {"%cluster_nctaid", offsetof(SpecialRegisters, cluster_nctaid), kWord, true},
+    {"%cluster_ctarank", offsetof(SpecialRegisters, cluster_ctarank)},
+    {"%cluster_nctarank", offsetof(SpecialRegisters, cluster_nctarank)},
+    {"%is_explicit_cluster", offsetof(SpecialRegisters, is_explicit_cluster), 0},
     {"%current_graph_exec", offsetof(SpecialRegisters, wide_zero), kDoubleWord},
-};
-
-// Those whose three dimensions are the same slot.
-constexpr SpecialName kUniformNames[] = {
-    {"%cluster_ctaid", offsetof(SpecialRegisters, zero)},
-    {"%cluster_nctaid", offsetof(SpecialRegisters, one)},
 };
 
 constexpr std::pair<std::string_view, const char*> kClocks[] = {
@@ -90,8 +86,6 @@ std::optional<SpecialSlot> FindSpecial(std::string_view name, char component) {
     const size_t index = dimension ? static_cast<size_t>(component - 'x') : 0;
     return SlotAt(row.offset + index * sizeof(SpecialRegisters::Lanes), row.bytes);
   }
-  for (const SpecialName& row : kUniformNames)
-    if (row.name == name && dimension) return SlotAt(row.offset, row.bytes);
   if (const auto number = EnvironmentRegister(name); number.has_value() && component == 0) {
     const size_t index = static_cast<size_t>(*number);
     return SlotAt(offsetof(SpecialRegisters, envreg) + index * sizeof(SpecialRegisters::Lanes),

@@ -1,6 +1,6 @@
 // Special registers: the area kSpecial, as the executor fills it and the decoder finds it.
 //
-// A launch has clusters of one block. Clocks are no slots but instructions: "mov.clock",
+// Clocks are no slots but instructions: "mov.clock",
 // "mov.clock_hi", "mov.clock64", "mov.globaltimer", "mov.globaltimer_lo", "mov.globaltimer_hi".
 //
 // Threads: plain values; pure functions.
@@ -43,6 +43,13 @@ struct alignas(64) SpecialRegisters {
   Lanes ntid[kDimensions];
   Lanes ctaid[kDimensions];
   Lanes nctaid[kDimensions];
+  Lanes clusterid[kDimensions];
+  Lanes nclusterid[kDimensions];
+  Lanes cluster_ctaid[kDimensions];
+  Lanes cluster_nctaid[kDimensions];
+  Lanes cluster_ctarank;
+  Lanes cluster_nctarank;
+  uint32_t is_explicit_cluster;
   Lanes smid;
   Lanes nsmid;
   Lanes total_smem_size;    // Static and dynamic bytes of the block.
@@ -50,11 +57,7 @@ struct alignas(64) SpecialRegisters {
   Lanes envreg[kEnvironmentRegisters];
   WideLanes gridid;
 
-  // Of clusters of one block, and of what is absent: constant.
-  Lanes zero;
-  Lanes one;
-  WideLanes wide_zero;
-  uint32_t no_predicate;
+  WideLanes wide_zero;  // Of what is absent.
 };
 
 // Where a special register lies; `bytes` of a lane, 0: a predicate.

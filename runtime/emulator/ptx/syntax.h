@@ -134,6 +134,7 @@ struct Function {
   std::map<std::string_view, std::vector<std::string_view>> target_lists;  // .branchtargets
   std::vector<int> max_threads;       // .maxntid: up to 3 dimensions.
   std::vector<int> required_threads;  // .reqntid
+  std::vector<int> required_cluster;  // .reqnctapercluster: blocks.
   int line = 0;
 };
 

@@ -167,11 +167,12 @@ bool AreModifiersRight(const Opcode& opcode) {
 int LeastCapability(const Opcode& opcode) {
   static constexpr std::array<std::string_view, 9> kOfBF16 = {"add", "atom", "ex2", "mul", "red",
                                                               "set", "setp", "sub", "tanh"};
-  static constexpr std::array<std::string_view, 2> kWhole = {"griddepcontrol", "stmatrix"};
+  static constexpr std::array<std::string_view, 6> kWhole = {
+      "elect", "griddepcontrol", "setmaxnreg", "stmatrix", "tensormap", "wgmma"};
   const bool converts = opcode.name == "cvt";
   const bool bf16 = opcode.Has("bf16") || opcode.Has("bf16x2");
   if (IsOneOf(opcode.name, kWhole) || opcode.Has("cluster") || opcode.Has("shared::cluster") ||
-      opcode.Has("try_wait"))
+      opcode.Has("try_wait") || opcode.Has("bulk"))
     return 90;
   const bool accesses = opcode.name == "ld" || opcode.name == "ldu" || opcode.name == "st";
   if (accesses && !opcode.types.empty() && BytesOf(opcode) > kVectorBytesMax) return 100;

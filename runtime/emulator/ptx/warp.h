@@ -12,7 +12,7 @@
 
 namespace coppice::ptx {
 
-class AsyncCopies;
+struct AsyncWork;
 
 enum class AccessKind : uint8_t {
   kRead,
@@ -114,8 +114,8 @@ class Warp {
     ~Control() = default;
   };
 
-  // The copies that threads of the block have under way.
-  AsyncCopies& copies() { return *copies_; }
+  // What threads of the block have under way.
+  AsyncWork& async() { return *async_; }
 
  protected:
   std::array<std::byte*, kAreas> areas_ = {};
@@ -125,7 +125,7 @@ class Warp {
   uint32_t live_ = 0;
   MemoryAccess* memory_ = nullptr;
   Control* control_ = nullptr;
-  AsyncCopies* copies_ = nullptr;
+  AsyncWork* async_ = nullptr;
 };
 
 }  // namespace coppice::ptx

@@ -22,4 +22,11 @@ inline constexpr uint64_t kThreadWindow = uint64_t{2} << kWindowShift;
 inline constexpr uint64_t kBankWindow = uint64_t{3} << kWindowShift;
 inline constexpr uint64_t kWindowMask = uint64_t{0xff} << kWindowShift;
 
+// An address in shared memory is that of another block of the cluster where it has a rank: one more
+// than the block's. In the .shared space, too.
+inline constexpr int kRankShift = 24;
+constexpr uint64_t RankedAddress(uint64_t address, unsigned rank) {
+  return (address & ~(uint64_t{0xff} << kRankShift)) | uint64_t{rank + 1} << kRankShift;
+}
+
 }  // namespace coppice::ptx

@@ -20,14 +20,10 @@ struct SpaceName {
 };
 
 constexpr SpaceName kSpaceNames[] = {
-    {"global", Space::kGlobal},
-    {"shared", Space::kShared},
-    {"shared::cta", Space::kShared},
-    {"shared::cluster", Space::kShared},  // Clusters have one block.
-    {"local", Space::kLocal},
-    {"param", Space::kParam},
-    {"param::entry", Space::kParam},
-    {"param::func", Space::kParam},
+    {"global", Space::kGlobal},      {"shared", Space::kShared},
+    {"shared::cta", Space::kShared}, {"shared::cluster", Space::kShared},
+    {"local", Space::kLocal},        {"param", Space::kParam},
+    {"param::entry", Space::kParam}, {"param::func", Space::kParam},
     {"const", Space::kConst},
 };
 

@@ -1,13 +1,19 @@
 // Addresses of state spaces and generic ones, and hints about them.
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <span>
 
+#include "fmt/format.h"
+
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/forms/access.h"
+#include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/lanes.h"
 #include "runtime/emulator/ptx/memory.h"
+#include "runtime/emulator/ptx/resident_warp.h"
+#include "runtime/emulator/ptx/windows.h"
 
 namespace coppice::ptx {
 namespace {
@@ -44,12 +50,36 @@ Step TestWindow(Warp& warp, const Instr& instr) {
   return Step::kNext;
 }
 
-Step DoNothing(Warp&, const Instr&) {
+// d, a, rank: the address of block `rank` of the cluster that corresponds to one of this block.
+template <typename T, uint64_t window>
+Step MapToBlock(Warp& on, const Instr& instr) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  const T* const a = warp.From<T>(instr.a);
+  const uint32_t* const ranks = warp.From<uint32_t>(instr.b);
+  T* const d = warp.To<T>(instr.d);
+  const size_t blocks = warp.block().cluster->members.size();
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    if (ranks[lane] >= blocks) {
+      warp.Fault(Finding::Kind::kIllegalInstruction, lane,
+                 fmt::format("asks for block {} of a cluster of {}", ranks[lane], blocks));
+      return Step::kStop;
+    }
+    d[lane] = static_cast<T>(RankedAddress(a[lane], ranks[lane]) | window);
+  }
   return Step::kNext;
 }
 
-bool DecodeHint(FunctionDecoder&, const Instruction&, Instr&) {
-  return true;
+template <typename T>
+Step RankOfAddress(Warp& on, const Instr& instr) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  const T* const a = warp.From<T>(instr.a);
+  const uint32_t own = warp.block().rank;
+  KeepLanes(warp.mask(), warp.To<uint32_t>(instr.d), [a, own](int lane) {
+    const uint64_t rank = a[lane] >> kRankShift & 0xff;
+    return rank == 0 ? own : static_cast<uint32_t>(rank - 1);
+  });
+  return Step::kNext;
 }
 
 constexpr Form kAddressRows[] = {
@@ -70,14 +100,20 @@ constexpr Form kAddressRows[] = {
     {"isspacep.shared", "Pd", TestWindow<kSharedWindow>},
     {"isspacep.shared::cluster", "Pd", TestWindow<kSharedWindow>},
     {"isspacep.param", "Pd", TestWindow<kBankWindow>},
-    {"prefetch.L1", "", DoNothing, DecodeHint},
-    {"prefetch.L2", "", DoNothing, DecodeHint},
-    {"prefetch.global.L1", "", DoNothing, DecodeHint},
-    {"prefetch.global.L2", "", DoNothing, DecodeHint},
-    {"prefetch.global", "", DoNothing, DecodeHint},
-    {"prefetch.local.L1", "", DoNothing, DecodeHint},
-    {"prefetch.local.L2", "", DoNothing, DecodeHint},
-    {"prefetchu.L1", "", DoNothing, DecodeHint},
+    {"mapa.u64", "Ddw", MapToBlock<uint64_t, kSharedWindow>},
+    {"mapa.shared::cluster.u32", "Www", MapToBlock<uint32_t, 0>},
+    {"mapa.shared::cluster.u64", "Ddw", MapToBlock<uint64_t, 0>},
+    {"getctarank.u64", "Wd", RankOfAddress<uint64_t>},
+    {"getctarank.shared::cluster.u32", "Ww", RankOfAddress<uint32_t>},
+    {"getctarank.shared::cluster.u64", "Wd", RankOfAddress<uint64_t>},
+    {"prefetch.L1", "", RunNothing, DecodeAnything},
+    {"prefetch.L2", "", RunNothing, DecodeAnything},
+    {"prefetch.global.L1", "", RunNothing, DecodeAnything},
+    {"prefetch.global.L2", "", RunNothing, DecodeAnything},
+    {"prefetch.global", "", RunNothing, DecodeAnything},
+    {"prefetch.local.L1", "", RunNothing, DecodeAnything},
+    {"prefetch.local.L2", "", RunNothing, DecodeAnything},
+    {"prefetchu.L1", "", RunNothing, DecodeAnything},
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/emulator/ptx/async_copies.h"
+#include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
 #include "runtime/emulator/ptx/forms/operands.h"
@@ -46,7 +46,7 @@ Step CopyAsync(Warp& warp, const Instr& instr) {
     const uint32_t size = sizes == nullptr ? bytes : std::min<uint32_t>(sizes[lane], bytes);
     copy.read[lane] = (ignoring >> lane & 1) != 0 ? 0 : static_cast<uint8_t>(size);
   }
-  return warp.copies().Start(warp, copy) ? Step::kNext : Step::kStop;
+  return warp.async().copies.Start(warp, copy) ? Step::kNext : Step::kStop;
 }
 
 bool FitsOffset(uint64_t offset) {
@@ -92,22 +92,18 @@ bool DecodeCopyAsync(FunctionDecoder& decoder, const Instruction& from, Instr& t
 }
 
 Step CommitGroup(Warp& warp, const Instr&) {
-  warp.copies().Commit(warp);
+  warp.async().copies.Commit(warp);
   return Step::kNext;
 }
 
 Step WaitGroup(Warp& warp, const Instr& instr) {
   const auto pending = static_cast<uint32_t>(instr.immediate);
-  return warp.copies().Wait(warp, pending) ? Step::kNext : Step::kStop;
+  return warp.async().copies.Wait(warp, pending) ? Step::kNext : Step::kStop;
 }
 
 Step WaitAll(Warp& warp, const Instr&) {
-  warp.copies().Commit(warp);
-  return warp.copies().Wait(warp, 0) ? Step::kNext : Step::kStop;
-}
-
-bool DecodeNothing(FunctionDecoder& decoder, const Instruction& from, Instr&) {
-  return OperandReader(decoder, from, 0, 0).ok();
+  warp.async().copies.Commit(warp);
+  return warp.async().copies.Wait(warp, 0) ? Step::kNext : Step::kStop;
 }
 
 Step CreatePolicy(Warp& warp, const Instr& instr) {
@@ -138,7 +134,9 @@ std::span<const Form> AsyncForms() {
       made.Decoded(std::string("createpolicy.") + policy + ".b64", DecodeCreatePolicy,
                    CreatePolicy);
     }
+    AddBulkCopyForms(made);
     AddMbarrierForms(made);
+    AddTensorMapForms(made);
     return made;
   }();
   return rows.rows();

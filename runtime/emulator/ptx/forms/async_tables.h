@@ -9,5 +9,7 @@
 namespace coppice::ptx {
 
 void AddMbarrierForms(FormTable& rows);
+void AddBulkCopyForms(FormTable& rows);
+void AddTensorMapForms(FormTable& rows);
 
 }  // namespace coppice::ptx

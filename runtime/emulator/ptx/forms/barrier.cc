@@ -14,6 +14,7 @@
 
 #include "runtime/emulator/ptx/decoder.h"
 #include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/resident_warp.h"
 
 namespace coppice::ptx {
@@ -54,6 +55,16 @@ Step ArriveAtBarrier(Warp& on, const Instr& instr) {
                                 (instr.flags & kWaits) != 0, predicate);
 }
 
+Step ArriveAtCluster(Warp& on, const Instr&) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  return warp.barriers().ArriveAtCluster(warp);
+}
+
+Step WaitForCluster(Warp& on, const Instr&) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  return warp.barriers().WaitForCluster(warp);
+}
+
 Step SyncWarp(Warp& on, const Instr& instr) {
   ResidentWarp& warp = static_cast<ResidentWarp&>(on);
   return warp.WaitForWarp(warp.From<uint32_t>(instr.d)[std::countr_zero(warp.mask())]);
@@ -61,15 +72,6 @@ Step SyncWarp(Warp& on, const Instr& instr) {
 
 Step RunSleep(Warp& warp, const Instr&) {
   return static_cast<ResidentWarp&>(warp).Sleep();
-}
-
-// Execution is sequentially consistent.
-Step RunFence(Warp&, const Instr&) {
-  return Step::kNext;
-}
-
-bool DecodeFence(FunctionDecoder&, const Instruction&, Instr&) {
-  return true;
 }
 
 // {d,} barrier {, threads} {, predicate}
@@ -115,10 +117,25 @@ constexpr BarrierName kBarrierNames[] = {
     {"red.popc.u32", Barriers::Result::kCount, true},
 };
 
+// Execution is sequentially consistent, so that fences do nothing.
 constexpr Form kBarrierRows[] = {
-    {"bar.warp.sync", "w", SyncWarp},          {"fence", "", RunFence, DecodeFence},
-    {"membar.cta", "", RunFence, DecodeFence}, {"membar.gl", "", RunFence, DecodeFence},
-    {"membar.sys", "", RunFence, DecodeFence}, {"nanosleep.u32", "w", RunSleep},
+    {"bar.warp.sync", "w", SyncWarp},
+    {"fence", "", RunNothing, DecodeAnything},
+    {"membar.cta", "", RunNothing, DecodeAnything},
+    {"membar.gl", "", RunNothing, DecodeAnything},
+    {"membar.sys", "", RunNothing, DecodeAnything},
+    {"nanosleep.u32", "w", RunSleep},
+    {"fence.mbarrier_init", "", RunNothing, DecodeAnything},
+    {"fence.proxy.async", "", RunNothing, DecodeAnything},
+    {"fence.proxy.async.global", "", RunNothing, DecodeAnything},
+    {"fence.proxy.async.shared", "", RunNothing, DecodeAnything},
+    {"fence.proxy.tensormap::generic", "", RunNothing, DecodeAnything},
+    // Launches follow each other.
+    {"griddepcontrol.launch_dependents", "", RunNothing, DecodeAnything},
+    {"griddepcontrol.wait", "", RunNothing, DecodeAnything},
+    // Every thread has the registers that it needs.
+    {"setmaxnreg.dec.sync.aligned.u32", "i", RunNothing},
+    {"setmaxnreg.inc.sync.aligned.u32", "i", RunNothing},
 };
 
 // "bar.red.and.pred" is "barrier.cta.red.aligned.and.pred" in full.
@@ -147,6 +164,14 @@ std::span<const Form> BarrierForms() {
         for (const bool aligned : {false, true})
           add(BarrierOpcode(prefix, barrier.name, aligned), ArriveAtBarrier, DecodeBarrier, flags);
       }
+    }
+    for (const char* const aligned : {"", ".aligned"}) {
+      for (const char* const order : {"", ".release", ".relaxed"})
+        add(fmt::format("barrier.cluster.arrive{}{}", order, aligned), ArriveAtCluster,
+            DecodeNothing, 0);
+      for (const char* const order : {"", ".acquire"})
+        add(fmt::format("barrier.cluster.wait{}{}", order, aligned), WaitForCluster, DecodeNothing,
+            0);
     }
     return all;
   }();

@@ -31,6 +31,7 @@
   std::span<const Form> SelectForms();      \
   std::span<const Form> SetForms();         \
   std::span<const Form> SignForms();        \
+  std::span<const Form> WarpgroupForms();   \
   }
 
 namespace coppice::ptx {

@@ -2,14 +2,12 @@
 //
 // Fragments of wmma are made of the tiles that those of mma have: the PTX ISA leaves open how.
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -19,85 +17,18 @@
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/forms/families.h"
 #include "runtime/emulator/ptx/forms/matrix_elements.h"
+#include "runtime/emulator/ptx/forms/matrix_sums.h"
 #include "runtime/emulator/ptx/forms/table.h"
 #include "runtime/emulator/ptx/warp.h"
 
 namespace coppice::ptx::COPPICE_PTX_TARGET {
 namespace {
 
-constexpr uint8_t kSatfinite = 1;
-
 // Slot i of an instruction, in the order of its registers.
 Slot SlotAt(const Warp& warp, const Instr& instr, int i) {
   if (i >= 4) return warp.More(instr, static_cast<uint32_t>(i - 4));
   return i == 0 ? instr.d : i == 1 ? instr.a : i == 2 ? instr.b : instr.c;
 }
-
-// Accumulators, by tiles of 8 rows and 8 columns: lane 4 g + t has columns 2 t and 2 t + 1 of row
-// g, in one register or two. What Load gives is what products are added to.
-struct F32Sums {
-  static constexpr const char* kName = "f32";
-  static constexpr int kRegisters = 2;
-
-  static void Load(const Warp& warp, const Slot* slots, float* tile) {
-    const float* const even = warp.From<float>(slots[0]);
-    const float* const odd = warp.From<float>(slots[1]);
-    for (int lane = 0; lane < kLanes; ++lane) {
-      tile[2 * lane] = even[lane];
-      tile[2 * lane + 1] = odd[lane];
-    }
-  }
-  static void Store(Warp& warp, const Slot* slots, const Slot*, const float* tile, uint8_t) {
-    float* const even = warp.To<float>(slots[0]);
-    float* const odd = warp.To<float>(slots[1]);
-#pragma GCC ivdep
-    for (int lane = 0; lane < kLanes; ++lane) {
-      even[lane] = tile[2 * lane];
-      odd[lane] = tile[2 * lane + 1];
-    }
-  }
-};
-
-struct F16Sums {
-  static constexpr const char* kName = "f16";
-  static constexpr int kRegisters = 1;
-
-  static void Load(const Warp& warp, const Slot* slots, float* tile) {
-    UnpackRows<ElementF16>(warp.From<uint32_t>(slots[0]), tile);
-  }
-  static void Store(Warp& warp, const Slot* slots, const Slot*, const float* tile, uint8_t) {
-    std::array<uint16_t, 64> halves;
-    for (size_t i = 0; i < halves.size(); ++i)
-      halves[i] = static_cast<uint16_t>(Narrow<F16>(tile[i]));
-    std::memcpy(warp.To<uint32_t>(slots[0]), halves.data(), sizeof(halves));
-  }
-};
-
-// Sums of products are below 2^24, those with C wrap or saturate.
-struct S32Sums {
-  static constexpr const char* kName = "s32";
-  static constexpr int kRegisters = 2;
-
-  static void Load(const Warp&, const Slot*, float* tile) { std::fill_n(tile, 64, 0.0F); }
-  static void Store(
-      Warp& warp, const Slot* slots, const Slot* added, const float* tile, uint8_t flags) {
-    for (int odd = 0; odd < 2; ++odd) {
-      const int32_t* const c = warp.From<int32_t>(added[odd]);
-      int32_t* const d = warp.To<int32_t>(slots[odd]);
-      for (int lane = 0; lane < kLanes; ++lane) {
-        const int64_t sum = int64_t{c[lane]} + static_cast<int32_t>(tile[2 * lane + odd]);
-        d[lane] = (flags & kSatfinite) != 0 ? Saturated(sum) : static_cast<int32_t>(sum);
-      }
-    }
-  }
-
- private:
-  static int32_t Saturated(int64_t sum) {
-    constexpr int64_t kMin = std::numeric_limits<int32_t>::min();
-    constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
-    return static_cast<int32_t>(std::clamp(sum, kMin, kMax));
-  }
-};
 
 // A multiplication of what types and shape: everything is done by tiles.
 struct Multiplication {
@@ -266,14 +197,6 @@ struct BitMultiplication {
     for (int i = 0; i < kD; ++i)
       std::memcpy(warp.To<uint32_t>(SlotAt(warp, instr, i)), sums[i].data(), sizeof(sums[i]));
     return Step::kNext;
-  }
-};
-
-template <typename... Types>
-struct List {
-  template <typename Of>
-  static void Each(const Of& of) {
-    (of(Types()), ...);
   }
 };
 

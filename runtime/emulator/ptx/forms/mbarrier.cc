@@ -1,6 +1,6 @@
 // mbarrier: words of shared memory that count arrivals, of threads and of their copies.
 //
-// Before a barrier is looked at, the arrivals behind copies happen (async_copies.h). What a thread
+// Before a barrier is looked at, the copies land that it waits for (async_work.h). What a thread
 // asks is answered at once: try_wait does not wait longer than test_wait.
 
 #include "runtime/emulator/ptx/mbarrier.h"
@@ -10,10 +10,11 @@
 #include <cstring>
 #include <string>
 
-#include "runtime/emulator/ptx/async_copies.h"
+#include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
 #include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/lanes.h"
+#include "runtime/emulator/ptx/windows.h"
 
 namespace coppice::ptx {
 namespace {
@@ -107,13 +108,20 @@ Step ChangeBytes(Warp& warp, const Instr& instr) {
   });
 }
 
+// Copies happen that an mbarrier waits for. Its address is an offset in shared memory, or one of
+// its window.
+bool Settle(Warp& warp, Space space, uint64_t address) {
+  AsyncWork& async = warp.async();
+  return async.copies.Settle(space, address) &&
+         async.bulk.Settle(space == Space::kShared ? address : address & ~kWindowMask);
+}
+
 // A phase is over if the barrier's has the other parity.
 template <bool by_parity>
 Step Test(Warp& warp, const Instr& instr) {
   const LaneAddresses addresses(warp, instr);
   for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1)
-    if (!warp.copies().Settle(SpaceOf(instr), addresses[std::countr_zero(lanes)]))
-      return Step::kStop;
+    if (!Settle(warp, SpaceOf(instr), addresses[std::countr_zero(lanes)])) return Step::kStop;
   uint32_t over = 0;
   LaneSum given(warp.mask());
   const Step step = EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
@@ -151,7 +159,7 @@ Step ArriveBehindCopies(Warp& warp, const Instr& instr) {
     barrier.Expect();
     SetMbarrier(memory, barrier);
   });
-  if (step == Step::kNext) warp.copies().Arrive(warp, SpaceOf(instr), addresses);
+  if (step == Step::kNext) warp.async().copies.Arrive(warp, SpaceOf(instr), addresses);
   return step;
 }
 
@@ -224,6 +232,7 @@ void AddMbarrierForms(FormTable& rows) {
     const std::string name = operation.name;
     const uint8_t shared = SpaceFlags(Space::kShared);
     rows.Decoded(name + ".shared.b64", operation.decode, operation.handler, shared);
+    rows.Decoded(name + ".shared::cluster.b64", operation.decode, operation.handler, shared);
     rows.Decoded(name + ".b64", operation.decode, operation.handler, SpaceFlags(Space::kGeneric));
   }
   rows.Add("mbarrier.pending_count.b64", "Wd", PendingCount);

@@ -95,4 +95,16 @@ void OperandReader::Address(Instr& to) {
   if (address.narrow) to.flags |= kNarrowAddress;
 }
 
+bool DecodeNothing(FunctionDecoder& decoder, const Instruction& from, Instr&) {
+  return OperandReader(decoder, from, 0, 0).ok();
+}
+
+bool DecodeAnything(FunctionDecoder&, const Instruction&, Instr&) {
+  return true;
+}
+
+Step RunNothing(Warp&, const Instr&) {
+  return Step::kNext;
+}
+
 }  // namespace coppice::ptx

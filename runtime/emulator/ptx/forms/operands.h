@@ -96,4 +96,9 @@ class LaneAddresses {
   uint64_t offset_;
 };
 
+// Of instructions that have no operands, and of those whose operands mean nothing here.
+bool DecodeNothing(FunctionDecoder& decoder, const Instruction& from, Instr& to);
+bool DecodeAnything(FunctionDecoder& decoder, const Instruction& from, Instr& to);
+Step RunNothing(Warp& warp, const Instr& instr);
+
 }  // namespace coppice::ptx

@@ -214,6 +214,16 @@ Step Redux(Warp& warp, const Instr& instr) {
   });
 }
 
+// d|p, members: p holds for the first of them, which is d.
+Step Elect(Warp& warp, const Instr& instr) {
+  return EachGroup(warp, instr.b, [&](uint32_t group) {
+    const auto leader = static_cast<uint32_t>(std::countr_zero(group));
+    Give(warp.To<uint32_t>(instr.d), group, leader);
+    uint32_t& p = *warp.To<uint32_t>(instr.a);
+    p = (p & ~group) | uint32_t{1} << leader;
+  });
+}
+
 Step ActiveMask(Warp& warp, const Instr& instr) {
   Give(warp.To<uint32_t>(instr.d), warp.mask(), warp.mask());
   return Step::kNext;
@@ -251,6 +261,7 @@ constexpr Form kWarpForms[] = {
     {"redux.sync.or.b32", "Www", Redux<Some>},
     {"redux.sync.xor.b32", "Www", Redux<Odd>},
     {"activemask.b32", "W", ActiveMask},
+    {"elect.sync", "W|Pw", Elect},
 };
 
 }  // namespace

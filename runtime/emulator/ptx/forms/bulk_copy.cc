@@ -1,0 +1,539 @@
+// cp.async.bulk and cp.reduce.async.bulk: copies of rows of bytes, and of boxes of tensors that
+// maps describe; and what orders them.
+//
+// Slots: d is the address in shared memory, a that of the map or of global memory, b that of the
+// mbarrier or the number of bytes; coordinates, and the mbarrier of a row, follow from Instr::more
+// on. The immediate is the index of offsets: those of the three addresses follow each other there.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+
+#include "runtime/emulator/ptx/async_work.h"
+#include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/forms/async_tables.h"
+#include "runtime/emulator/ptx/forms/narrow_format.h"
+#include "runtime/emulator/ptx/forms/operands.h"
+#include "runtime/emulator/ptx/resident_warp.h"
+#include "runtime/emulator/ptx/swizzle.h"
+#include "runtime/emulator/ptx/windows.h"
+
+namespace coppice::ptx {
+namespace {
+
+// The address of operand `d`, `a` or `b`, which has 32 bits or 64, and an offset of 32 bits.
+constexpr uint8_t kNarrowShared = 1;
+constexpr uint8_t kNarrowGlobal = 2;
+constexpr uint8_t kNarrowBarrier = 4;
+constexpr uint8_t kMulticast = 8;  // c: the ranks of blocks.
+
+struct Addresses {
+  LaneAddresses shared;
+  LaneAddresses global;
+
+  Addresses(const Warp& warp, const Instr& instr)
+      : shared(warp,
+               instr.d,
+               (instr.flags & kNarrowShared) != 0,
+               static_cast<uint64_t>(static_cast<int32_t>(instr.immediate))),
+        global(warp,
+               instr.a,
+               (instr.flags & kNarrowGlobal) != 0,
+               static_cast<uint64_t>(static_cast<int32_t>(instr.immediate >> 32))) {}
+};
+
+// An offset in shared memory, whether it is given as one or as an address of the window; of
+// whatever block.
+uint64_t SharedOffset(uint64_t address) {
+  return address & ~kWindowMask & ((uint64_t{1} << kRankShift) - 1);
+}
+
+// The block whose address it is; null, which is noted: the cluster has none.
+BlockState* BlockOf(Warp& on, int lane, uint64_t address) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  const uint64_t rank = address >> kRankShift & 0xff;
+  const std::vector<BlockState*>& members = warp.block().cluster->members;
+  if (rank == 0) return &warp.block();
+  if (rank <= members.size()) return members[rank - 1];
+  warp.Fault(
+      Finding::Kind::kIllegalAddress, lane,
+      fmt::format("writes shared memory of block {} of a cluster of {}", rank - 1, members.size()));
+  return nullptr;
+}
+
+// To the block that an address names, or to those of a mask of ranks.
+bool LoadTo(
+    Warp& on, const Instr& instr, int lane, const BulkBox& box, uint64_t shared, uint64_t barrier) {
+  const auto load = [&](BlockState& to) {
+    return to.async.bulk.Load(on, lane, box, to, SharedOffset(shared), SharedOffset(barrier));
+  };
+  if ((instr.flags & kMulticast) == 0) {
+    BlockState* const to = BlockOf(on, lane, shared);
+    return to != nullptr && load(*to);
+  }
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  const std::vector<BlockState*>& members = warp.block().cluster->members;
+  const uint32_t ranks = warp.From<uint16_t>(instr.c)[lane];
+  if (ranks >> members.size() != 0) {
+    warp.Fault(Finding::Kind::kIllegalInstruction, lane,
+               fmt::format("copies to blocks {:#x} of a cluster of {}", ranks, members.size()));
+    return false;
+  }
+  for (size_t rank = 0; rank < members.size(); ++rank)
+    if ((ranks >> rank & 1) != 0 && !load(*members[rank])) return false;
+  return true;
+}
+
+// The map at a generic address; false: the lane may not read it.
+bool ReadMap(Warp& warp, int lane, uint64_t address, TensorMap& map) {
+  constexpr int64_t kMapHalf = 64;  // What maps are aligned to.
+  std::array<std::byte, TensorMap::kBytes> bytes;
+  for (int64_t at = 0; at < int64_t{TensorMap::kBytes}; at += kMapHalf) {
+    const std::byte* const from = warp.At(Space::kGeneric, address + static_cast<uint64_t>(at),
+                                          kMapHalf, AccessKind::kRead, lane);
+    if (from == nullptr) return false;
+    std::memcpy(&bytes[static_cast<size_t>(at)], from, kMapHalf);
+  }
+  map = TensorMap::Load(bytes.data());
+  return true;
+}
+
+// The box that a lane names; false: there is none, which has been noted.
+bool FindBox(Warp& warp, const Instr& instr, int lane, uint64_t address, int rank, BulkBox& box) {
+  TensorMap map;
+  if (!ReadMap(warp, lane, address, map)) return false;
+  BoxCoordinates at = {};
+  for (int i = 0; i < rank; ++i)
+    at[static_cast<size_t>(i)] =
+        warp.From<int32_t>(warp.More(instr, static_cast<uint32_t>(i)))[lane];
+  std::string why;
+  std::optional<BulkBox> found = BoxOf(map, rank, at, why);
+  if (!found.has_value()) {
+    static_cast<ResidentWarp&>(warp).Fault(
+        Finding::Kind::kIllegalInstruction, lane,
+        fmt::format("copies by what is at {:#x}, which {}", address, why), address);
+    return false;
+  }
+  box = *std::move(found);
+  return true;
+}
+
+template <typename Of>
+Step EachLaneOf(Warp& warp, const Of& of) {
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1)
+    if (!of(std::countr_zero(lanes))) return Step::kStop;
+  return Step::kNext;
+}
+
+LaneAddresses BarrierOf(const Warp& warp, const Instr& instr, Slot slot) {
+  return {warp, slot, (instr.flags & kNarrowBarrier) != 0, 0};
+}
+
+template <int rank>
+Step LoadBox(Warp& warp, const Instr& instr) {
+  const Addresses addresses(warp, instr);
+  const LaneAddresses barriers = BarrierOf(warp, instr, instr.b);
+  return EachLaneOf(warp, [&](int lane) {
+    BulkBox box;
+    return FindBox(warp, instr, lane, addresses.global[lane], rank, box) &&
+           LoadTo(warp, instr, lane, box, addresses.shared[lane], barriers[lane]);
+  });
+}
+
+// A reduction of elements of a type; null: the type has none.
+struct ReduceAdd {
+  template <typename T>
+  static T Of(T a, T b) {
+    return static_cast<T>(a + b);
+  }
+};
+struct ReduceMin {
+  template <typename T>
+  static T Of(T a, T b) {
+    return std::min(a, b);
+  }
+};
+struct ReduceMax {
+  template <typename T>
+  static T Of(T a, T b) {
+    return std::max(a, b);
+  }
+};
+struct ReduceInc {
+  static uint32_t Of(uint32_t a, uint32_t b) { return a >= b ? 0 : a + 1; }
+};
+struct ReduceDec {
+  static uint32_t Of(uint32_t a, uint32_t b) { return a == 0 || a > b ? b : a - 1; }
+};
+struct ReduceAnd {
+  template <typename T>
+  static T Of(T a, T b) {
+    return a & b;
+  }
+};
+struct ReduceOr {
+  template <typename T>
+  static T Of(T a, T b) {
+    return a | b;
+  }
+};
+struct ReduceXor {
+  template <typename T>
+  static T Of(T a, T b) {
+    return a ^ b;
+  }
+};
+
+template <typename T, typename Op>
+void ReduceElement(std::byte* to, const std::byte* from) {
+  T a;
+  T b;
+  std::memcpy(&a, to, sizeof(T));
+  std::memcpy(&b, from, sizeof(T));
+  a = Op::Of(a, b);
+  std::memcpy(to, &a, sizeof(T));
+}
+
+template <typename Format, typename Op>
+void ReduceHalf(std::byte* to, const std::byte* from) {
+  uint16_t a;
+  uint16_t b;
+  std::memcpy(&a, to, sizeof(a));
+  std::memcpy(&b, from, sizeof(b));
+  a = static_cast<uint16_t>(Narrow<Format>(Op::Of(Widen<Format>(a), Widen<Format>(b))));
+  std::memcpy(to, &a, sizeof(a));
+}
+
+template <typename Op>
+BulkCopies::Reduce ArithmeticOf(TensorMap::Type type) {
+  using Type = TensorMap::Type;
+  constexpr bool kAdds = std::is_same_v<Op, ReduceAdd>;
+  switch (type) {
+    case Type::kUint32:
+      return ReduceElement<uint32_t, Op>;
+    case Type::kInt32:
+      return ReduceElement<int32_t, Op>;
+    case Type::kUint64:
+      return ReduceElement<uint64_t, Op>;
+    case Type::kInt64:
+      return kAdds ? ReduceElement<uint64_t, Op> : ReduceElement<int64_t, Op>;
+    case Type::kFloat16:
+      return ReduceHalf<F16, Op>;
+    case Type::kBFloat16:
+      return ReduceHalf<BF16, Op>;
+    case Type::kFloat32:
+    case Type::kFloat32Flushed:
+      return kAdds ? ReduceElement<float, Op> : nullptr;
+    case Type::kFloat64:
+      return kAdds ? ReduceElement<double, Op> : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+template <typename Op>
+BulkCopies::Reduce BitwiseOf(TensorMap::Type type) {
+  const unsigned bytes = TensorMap::BytesOf(type);
+  if (type > TensorMap::Type::kInt64) return nullptr;
+  if (bytes == 4) return ReduceElement<uint32_t, Op>;
+  return bytes == 8 ? ReduceElement<uint64_t, Op> : nullptr;
+}
+
+template <typename Op>
+BulkCopies::Reduce CountingOf(TensorMap::Type type) {
+  return type == TensorMap::Type::kUint32 ? ReduceElement<uint32_t, Op> : nullptr;
+}
+
+using ReduceOf = BulkCopies::Reduce (*)(TensorMap::Type type);
+
+struct Reduction {
+  const char* name;
+  ReduceOf of;
+};
+constexpr Reduction kReductions[] = {
+    {"add", ArithmeticOf<ReduceAdd>}, {"min", ArithmeticOf<ReduceMin>},
+    {"max", ArithmeticOf<ReduceMax>}, {"inc", CountingOf<ReduceInc>},
+    {"dec", CountingOf<ReduceDec>},   {"and", BitwiseOf<ReduceAnd>},
+    {"or", BitwiseOf<ReduceOr>},      {"xor", BitwiseOf<ReduceXor>},
+};
+
+bool StoreOf(Warp& warp, int lane, BulkBox box, uint64_t shared, ReduceOf of) {
+  BulkCopies::Reduce reduce = nullptr;
+  if (of != nullptr && (reduce = of(box.type)) == nullptr) {
+    static_cast<ResidentWarp&>(warp).Fault(Finding::Kind::kIllegalInstruction, lane,
+                                           "reduces elements of a type that has no such reduction");
+    return false;
+  }
+  return warp.async().bulk.Store(warp, lane, std::move(box), SharedOffset(shared), reduce);
+}
+
+template <int rank, int reduction>
+Step StoreBox(Warp& warp, const Instr& instr) {
+  const Addresses addresses(warp, instr);
+  return EachLaneOf(warp, [&](int lane) {
+    BulkBox box;
+    return FindBox(warp, instr, lane, addresses.global[lane], rank, box) &&
+           StoreOf(warp, lane, std::move(box), addresses.shared[lane],
+                   reduction < 0 ? nullptr : kReductions[reduction].of);
+  });
+}
+
+// What a lane copies in a row; false: what no device copies.
+bool FindRow(Warp& warp, int lane, uint64_t global, uint32_t bytes, BulkBox& row) {
+  if (bytes % kSwizzleUnit != 0 || global % kSwizzleUnit != 0) {
+    static_cast<ResidentWarp&>(warp).Fault(
+        Finding::Kind::kMisaligned, lane,
+        fmt::format("copies {} bytes at {:#x}, of which both must be multiples of 16", bytes,
+                    global),
+        global);
+    return false;
+  }
+  row = RowOf(global, bytes);
+  return true;
+}
+
+Step LoadRow(Warp& warp, const Instr& instr) {
+  const Addresses addresses(warp, instr);
+  const LaneAddresses barriers = BarrierOf(warp, instr, warp.More(instr, 0));
+  return EachLaneOf(warp, [&](int lane) {
+    BulkBox row;
+    return FindRow(warp, lane, addresses.global[lane], warp.From<uint32_t>(instr.b)[lane], row) &&
+           LoadTo(warp, instr, lane, row, addresses.shared[lane], barriers[lane]);
+  });
+}
+
+template <int reduction, TensorMap::Type type>
+Step StoreRow(Warp& warp, const Instr& instr) {
+  const Addresses addresses(warp, instr);
+  return EachLaneOf(warp, [&](int lane) {
+    BulkBox row;
+    if (!FindRow(warp, lane, addresses.global[lane], warp.From<uint32_t>(instr.b)[lane], row))
+      return false;
+    row.type = type;
+    return StoreOf(warp, lane, std::move(row), addresses.shared[lane],
+                   reduction < 0 ? nullptr : kReductions[reduction].of);
+  });
+}
+
+// --- decoding
+
+bool Fits(uint64_t offset) {
+  const auto value = static_cast<int64_t>(offset);
+  return value == static_cast<int32_t>(value);
+}
+
+// Both addresses; an offset of more than 31 bits is an error.
+bool TakeAddresses(FunctionDecoder& decoder,
+                   const FunctionDecoder::Address& shared,
+                   const FunctionDecoder::Address& global,
+                   Instr& to) {
+  if (!Fits(shared.offset) || !Fits(global.offset))
+    return decoder.Fail("cp.async.bulk: an offset has more than 32 bits");
+  to.d = shared.base;
+  to.a = global.base;
+  to.immediate = global.offset << 32 | (shared.offset & 0xffffffff);
+  to.flags |= (shared.narrow ? kNarrowShared : 0) | (global.narrow ? kNarrowGlobal : 0);
+  return true;
+}
+
+Slot TakeBarrier(OperandReader& operands, Instr& to) {
+  const FunctionDecoder::Address barrier = operands.Address();
+  if (barrier.offset != 0) operands.Fail("an mbarrier behind an offset is not executed");
+  if (barrier.narrow) to.flags |= kNarrowBarrier;
+  return barrier.base;
+}
+
+// The coordinates that an address has behind its map.
+bool TakeCoordinates(FunctionDecoder& decoder, const Operand& map, int rank, Instr& to) {
+  const std::span<const Operand> given =
+      map.elements.size() == 1 && map.elements[0].kind == Operand::Kind::kVector
+          ? std::span<const Operand>(map.elements[0].elements)
+          : std::span<const Operand>(map.elements);
+  if (given.size() != static_cast<size_t>(rank))
+    return decoder.Fail(fmt::format("a box of {} dimensions has as many coordinates", rank));
+  std::vector<Slot> slots;
+  for (const Operand& coordinate : given) {
+    const auto slot = decoder.Read(coordinate, 4);
+    if (!slot.has_value()) return false;
+    slots.push_back(*slot);
+  }
+  to.more = decoder.Append(slots);
+  return true;
+}
+
+// The mask of blocks, if there is one.
+void TakeBlocks(OperandReader& operands, const Instruction& from, Instr& to) {
+  if (from.opcode.find(".multicast::cluster") == std::string_view::npos) return;
+  to.c = operands.Read(2);
+  to.flags |= kMulticast;
+}
+
+// How many operands hints at caches and other blocks are.
+size_t HintsOf(std::string_view opcode) {
+  return (opcode.find(".multicast::cluster") != std::string_view::npos ? 1u : 0u) +
+         (opcode.find(".cache_hint") != std::string_view::npos ? 1u : 0u);
+}
+
+// [to], [map, {coordinates}], [mbarrier]{, blocks}{, policy}
+template <int rank>
+bool DecodeLoadBox(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  const size_t count = 3 + HintsOf(from.opcode);
+  OperandReader operands(decoder, from, count, count);
+  if (!operands.ok()) return false;
+  const FunctionDecoder::Address shared = operands.Address();
+  const Operand& map = operands.next();
+  const FunctionDecoder::Address global = operands.Address();
+  to.b = TakeBarrier(operands, to);
+  TakeBlocks(operands, from, to);
+  return operands.ok() && TakeAddresses(decoder, shared, global, to) &&
+         TakeCoordinates(decoder, map, rank, to);
+}
+
+// [map, {coordinates}], [from]{, policy}
+template <int rank>
+bool DecodeStoreBox(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  const size_t count = 2 + HintsOf(from.opcode);
+  OperandReader operands(decoder, from, count, count);
+  if (!operands.ok()) return false;
+  const Operand& map = operands.next();
+  const FunctionDecoder::Address global = operands.Address();
+  const FunctionDecoder::Address shared = operands.Address();
+  return operands.ok() && TakeAddresses(decoder, shared, global, to) &&
+         TakeCoordinates(decoder, map, rank, to);
+}
+
+// [to], [from], bytes, [mbarrier]{, blocks}{, policy}
+bool DecodeLoadRow(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  const size_t count = 4 + HintsOf(from.opcode);
+  OperandReader operands(decoder, from, count, count);
+  if (!operands.ok()) return false;
+  const FunctionDecoder::Address shared = operands.Address();
+  const FunctionDecoder::Address global = operands.Address();
+  to.b = operands.Read(4);
+  const Slot barrier = TakeBarrier(operands, to);
+  TakeBlocks(operands, from, to);
+  to.more = decoder.Append({&barrier, 1});
+  return operands.ok() && TakeAddresses(decoder, shared, global, to);
+}
+
+// [to], [from], bytes{, policy}
+bool DecodeStoreRow(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  const size_t count = 3 + HintsOf(from.opcode);
+  OperandReader operands(decoder, from, count, count);
+  if (!operands.ok()) return false;
+  const FunctionDecoder::Address global = operands.Address();
+  const FunctionDecoder::Address shared = operands.Address();
+  to.b = operands.Read(4);
+  return operands.ok() && TakeAddresses(decoder, shared, global, to);
+}
+
+Step CommitBulkGroup(Warp& warp, const Instr&) {
+  warp.async().bulk.Commit(warp);
+  return Step::kNext;
+}
+
+template <bool reads>
+Step WaitBulkGroup(Warp& warp, const Instr& instr) {
+  const auto pending = static_cast<uint32_t>(instr.immediate);
+  return warp.async().bulk.Wait(warp, pending, reads) ? Step::kNext : Step::kStop;
+}
+
+// --- rows
+
+template <int rank, int... reductions>
+void AddBoxForms(FormTable& rows, std::integer_sequence<int, reductions...>) {
+  const auto spelled = [](std::string_view before, std::string_view after) {
+    return std::array{fmt::format("{}{}", before, after), fmt::format("{}.tile{}", before, after)};
+  };
+  for (const char* const to : {"shared", "shared::cluster"}) {
+    for (const char* const cast : {"", ".multicast::cluster"}) {
+      for (const std::string& name :
+           spelled(fmt::format("cp.async.bulk.tensor.{}d.{}.global", rank, to),
+                   fmt::format(".mbarrier::complete_tx::bytes{}", cast)))
+        rows.Decoded(name, DecodeLoadBox<rank>, LoadBox<rank>);
+    }
+  }
+  const std::string from = fmt::format("async.bulk.tensor.{}d.global.shared", rank);
+  for (const std::string& name : spelled("cp." + from, ".bulk_group"))
+    rows.Decoded(name, DecodeStoreBox<rank>, StoreBox<rank, -1>);
+  const auto add = [&](int reduction, Handler handler) {
+    for (const std::string& name :
+         spelled(fmt::format("cp.reduce.{}.{}", from, kReductions[reduction].name), ".bulk_group"))
+      rows.Decoded(name, DecodeStoreBox<rank>, handler);
+  };
+  (add(reductions, StoreBox<rank, reductions>), ...);
+  for (const std::string& name :
+       spelled(fmt::format("cp.async.bulk.prefetch.tensor.{}d.L2.global", rank), ""))
+    rows.Decoded(name, DecodeAnything, RunNothing);
+}
+
+template <int reduction, TensorMap::Type type>
+void AddReducedRow(FormTable& rows, const char* suffix) {
+  rows.Decoded(fmt::format("cp.reduce.async.bulk.global.shared.bulk_group.{}.{}",
+                           kReductions[reduction].name, suffix),
+               DecodeStoreRow, StoreRow<reduction, type>);
+}
+
+void AddRowForms(FormTable& rows) {
+  using Type = TensorMap::Type;
+  for (const char* const to : {"shared", "shared::cluster"})
+    for (const char* const cast : {"", ".multicast::cluster"})
+      rows.Decoded(fmt::format("cp.async.bulk.{}.global.mbarrier::complete_tx::bytes{}", to, cast),
+                   DecodeLoadRow, LoadRow);
+  rows.Decoded("cp.async.bulk.global.shared.bulk_group", DecodeStoreRow,
+               StoreRow<-1, Type::kUint8>);
+  rows.Decoded("cp.async.bulk.prefetch.L2.global", DecodeAnything, RunNothing);
+  AddReducedRow<0, Type::kUint32>(rows, "u32");
+  AddReducedRow<0, Type::kInt32>(rows, "s32");
+  AddReducedRow<0, Type::kUint64>(rows, "u64");
+  AddReducedRow<0, Type::kFloat32>(rows, "f32");
+  AddReducedRow<0, Type::kFloat64>(rows, "f64");
+  AddReducedRow<0, Type::kFloat16>(rows, "noftz.f16");
+  AddReducedRow<0, Type::kBFloat16>(rows, "noftz.bf16");
+  AddReducedRow<1, Type::kUint32>(rows, "u32");
+  AddReducedRow<1, Type::kInt32>(rows, "s32");
+  AddReducedRow<1, Type::kUint64>(rows, "u64");
+  AddReducedRow<1, Type::kInt64>(rows, "s64");
+  AddReducedRow<1, Type::kFloat16>(rows, "f16");
+  AddReducedRow<1, Type::kBFloat16>(rows, "bf16");
+  AddReducedRow<2, Type::kUint32>(rows, "u32");
+  AddReducedRow<2, Type::kInt32>(rows, "s32");
+  AddReducedRow<2, Type::kUint64>(rows, "u64");
+  AddReducedRow<2, Type::kInt64>(rows, "s64");
+  AddReducedRow<2, Type::kFloat16>(rows, "f16");
+  AddReducedRow<2, Type::kBFloat16>(rows, "bf16");
+  AddReducedRow<3, Type::kUint32>(rows, "u32");
+  AddReducedRow<4, Type::kUint32>(rows, "u32");
+  AddReducedRow<5, Type::kUint32>(rows, "b32");
+  AddReducedRow<5, Type::kUint64>(rows, "b64");
+  AddReducedRow<6, Type::kUint32>(rows, "b32");
+  AddReducedRow<6, Type::kUint64>(rows, "b64");
+  AddReducedRow<7, Type::kUint32>(rows, "b32");
+  AddReducedRow<7, Type::kUint64>(rows, "b64");
+}
+
+}  // namespace
+
+void AddBulkCopyForms(FormTable& rows) {
+  constexpr std::make_integer_sequence<int, static_cast<int>(std::size(kReductions))> kAll;
+  AddBoxForms<1>(rows, kAll);
+  AddBoxForms<2>(rows, kAll);
+  AddBoxForms<3>(rows, kAll);
+  AddBoxForms<4>(rows, kAll);
+  AddBoxForms<5>(rows, kAll);
+  AddRowForms(rows);
+  rows.Decoded("cp.async.bulk.commit_group", DecodeNothing, CommitBulkGroup);
+  rows.Add("cp.async.bulk.wait_group", "i", WaitBulkGroup<false>);
+  rows.Add("cp.async.bulk.wait_group.read", "i", WaitBulkGroup<true>);
+}
+
+}  // namespace coppice::ptx

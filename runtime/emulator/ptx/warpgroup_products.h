@@ -1,0 +1,63 @@
+// The products that wgmma starts, until they are waited for.
+//
+// A product is computed when it starts. On a device it may be computed at any time until the warp
+// waits for its group, so until then these are its own, and who touches them is found:
+//
+//   accumulators, and registers that A is in    nobody may touch them
+//   A and B in shared memory                    nobody may write them
+//
+// What was touched before is the product's once the warp has executed wgmma.fence. Products that
+// add to the same accumulators, one after the other, need neither.
+//
+// Nothing is kept of a launch that nobody checks. Threads: as Warp; one of these per block.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/emulator/ptx/code.h"
+#include "runtime/emulator/ptx/warp.h"
+
+namespace coppice::ptx {
+
+class WarpgroupProducts {
+ public:
+  // The registers of a product, and the host's addresses of the rows of 16 bytes that it reads: a
+  // multiple of 32 of them.
+  void Start(Warp& warp,
+             std::span<const Slot> accumulators,
+             std::span<const Slot> fragments,
+             std::vector<uint64_t> rows);
+  // The group of what the warp has started is complete.
+  void Commit(Warp& warp);
+  // The warp waits for all groups, but the newest `pending`.
+  void Wait(Warp& warp, uint32_t pending);
+  void Fence(Warp& warp);
+  // The warp is about to execute something else that names these registers.
+  void Touch(Warp& warp, std::span<const Slot> registers);
+  void Drop() { queues_.clear(); }
+
+ private:
+  struct Product {
+    const Instr* instr = nullptr;
+    std::vector<Slot> registers;
+    std::vector<uint64_t> rows;
+    uint64_t digest = 0;  // Of what was read.
+    uint32_t group = 0;
+  };
+  struct Queue {
+    const Warp* warp = nullptr;
+    std::vector<Product> products;
+    std::vector<Slot> touched;  // Since the last fence.
+    uint32_t closed = 0;
+  };
+
+  Queue& QueueOf(const Warp& warp);
+
+  std::vector<Queue> queues_;
+};
+
+}  // namespace coppice::ptx
