@@ -42,7 +42,7 @@ absl::StatusOr<CuLibrary> LoadCode(const Driver& driver, const void* code) {
 
 const char* AdviceFor(const Driver& driver, CuResult result) {
   if (driver.kind() == DriverKind::kEmulator)
-    return "; the emulator executes PTX of sm_80 or sm_89";
+    return "; the emulator executes PTX of sm_80, sm_89 or sm_90";
   if (result == CuResult::kNoBinaryForGpu)
     return "; compile it for the architecture of this device, or add PTX";
   if (result == CuResult::kUnsupportedPtxVersion)

@@ -169,7 +169,7 @@ class TensorsTest(unittest.TestCase):
 class DescriptorsTest(unittest.TestCase):
     def test_descriptors_of_the_host_are_taken_apart_below_90(self):
         x = np.arange(256, dtype=np.float32).reshape(16, 16)
-        for capability in (80, 89):
+        for capability in (80, 89, 90):
             for given, made in ((torch.from_numpy(x), torch.empty(16, 16)),
                                 (device.upload(x), device.empty([16, 16], "f32"))):
                 with coppice.triton.launching(device, capability=capability):

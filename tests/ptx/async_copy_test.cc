@@ -94,7 +94,8 @@ TEST(AsyncCopyTest, WithoutTheWaitOldBytesAreReadWhichIsARace) {
     ASSERT_EQ(outcome.findings.size(), 1u);
     EXPECT_EQ(outcome.findings[0].kind, Finding::Kind::kRace);
     EXPECT_EQ(outcome.findings[0].line, LineOf(text, "ld.shared"));
-    EXPECT_THAT(outcome.findings[0].message, HasSubstr("a cp.async that nobody has waited for"));
+    EXPECT_THAT(outcome.findings[0].message,
+                HasSubstr("an asynchronous copy that nobody has waited for"));
   }
 }
 

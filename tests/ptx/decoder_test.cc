@@ -140,7 +140,7 @@ TEST(DecoderTest, SpecialRegistersAreSlotsOfTheWarp) {
   EXPECT_THAT(decoded.instr(0).a, IsSlot(SpecialAt(offsetof(SpecialRegisters, tid) + kLaneBytes)));
   EXPECT_THAT(decoded.instr(1).a,
               IsSlot(SpecialAt(offsetof(SpecialRegisters, envreg) + 3 * kLaneBytes)));
-  EXPECT_THAT(decoded.instr(2).a, IsSlot(SpecialAt(offsetof(SpecialRegisters, one))));
+  EXPECT_THAT(decoded.instr(2).a, IsSlot(SpecialAt(offsetof(SpecialRegisters, cluster_nctaid))));
   EXPECT_THAT(decoded.instr(3).a, IsSlot(SpecialAt(offsetof(SpecialRegisters, gridid))));
   EXPECT_THAT(Decoded::Body("mov.u32 %r1, %tid;").Message(), HasSubstr("%tid"));
   EXPECT_THAT(Decoded::Body("mov.u32 %r1, %envreg32;").Message(), HasSubstr("%envreg32"));
@@ -273,10 +273,10 @@ TEST(DecoderTest, AFunctionThatIsNotDefinedIsABuiltInOrRefused) {
 }
 
 TEST(DecoderTest, AnOpcodeWithoutAFormIsARefusalWithItsLine) {
-  const Decoded decoded = Decoded::Body("wgmma.fence.sync.aligned;");
+  const Decoded decoded = Decoded::Body("tcgen05.wait::ld.sync.aligned;");
   ASSERT_OK(decoded.status);
   ASSERT_THAT(decoded.refused, SizeIs(1));
-  EXPECT_EQ(decoded.refused[0].opcode, "wgmma.fence.sync.aligned");
+  EXPECT_EQ(decoded.refused[0].opcode, "tcgen05.wait::ld.sync.aligned");
   EXPECT_EQ(decoded.refused[0].line, 9);
 }
 

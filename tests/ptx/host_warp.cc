@@ -60,13 +60,13 @@ HostWarp::HostWarp(std::string_view body) : shared(kSharedBytes) {
   live_ = active_ = mask_ = kAllLanes;
   memory_ = this;
   control_ = this;
-  copies_ = &own_copies_;
+  async_ = &own_async_;
 }
 
 HostWarp::~HostWarp() = default;
 
 void HostWarp::Join(HostWarp& other) {
-  copies_ = &other.own_copies_;
+  async_ = &other.own_async_;
   owner_ = &other;
 }
 

@@ -20,7 +20,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/emulator/ptx/async_copies.h"
+#include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/code.h"
 #include "runtime/emulator/ptx/decoder.h"
 #include "runtime/emulator/ptx/form.h"
@@ -47,7 +47,7 @@ class HostWarp final : public Warp, public Warp::MemoryAccess, public Warp::Cont
 
   void Execute(uint32_t mask) { mask_ = active_ = mask; }
   void SetLive(uint32_t live) { live_ = live; }
-  // Makes it a warp of the other's block, with its shared memory and copies.
+  // Makes it a warp of the other's block, with its shared memory and what is under way there.
   void Join(HostWarp& other);
 
   template <typename T>
@@ -94,7 +94,7 @@ class HostWarp final : public Warp, public Warp::MemoryAccess, public Warp::Cont
   std::unique_ptr<FunctionDecoder> decoder_;
   std::vector<Line> frame_;
   std::vector<Line> constants_;
-  AsyncCopies own_copies_;
+  AsyncWork own_async_;
   HostWarp* owner_ = this;  // Of the shared memory.
 };
 

@@ -44,6 +44,7 @@ Outcome Launcher::RunWith(std::string_view name,
   const Launch launch = {.kernel = kernel,
                          .grid = shape.grid,
                          .block = shape.block,
+                         .cluster = shape.cluster,
                          .dynamic_shared_bytes = shape.shared,
                          .parameters = bank,
                          .cooperative = shape.cooperative};

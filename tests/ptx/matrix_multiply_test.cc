@@ -424,7 +424,7 @@ TEST(MatrixMultiplyFormsTest, WaitsForTheWholeWarp) {
 
 TEST(MatrixMultiplyFormsTest, WhatHasNoRowIsRefused) {
   for (const char* text :
-       {"wgmma.fence.sync.aligned;",
+       {"tcgen05.wait::ld.sync.aligned;",
         "mma.sync.aligned.m16n8k4.row.col.f64.f64.f64.f64 {%d0, %d1, %d2, %d3}, {%d4, %d5}, "
         "{%d6}, {%d7, %d8, %d9, %d10};",
         "mma.sp.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%r0, %r1}, {%r2, %r3}, {%r4, %r5}, "

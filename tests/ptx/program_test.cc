@@ -107,7 +107,7 @@ TEST(ProgramTest, CodeReadsAddressesOfWhereItIsLinked) {
 }
 
 TEST(ProgramTest, ATableOfFunctionsIsReachedWithThem) {
-  EXPECT_THAT(BuildModule(".func f()\n{\nwgmma.fence.sync.aligned;\n}\n.global .u64 t = f;\n"
+  EXPECT_THAT(BuildModule(".func f()\n{\ntcgen05.wait::ld.sync.aligned;\n}\n.global .u64 t = f;\n"
                           ".entry k()\n{\n.reg .b64 %rd<2>;\nmov.u64 %rd1, t;\n}"),
               StatusIs(absl::StatusCode::kUnimplemented));
 }
@@ -159,12 +159,13 @@ TEST(ProgramTest, SharedVariablesOfAKernelDoNotOverlapAndDynamicMemoryIsBehindTh
 
 TEST(ProgramTest, RefusesWhatAKernelReachesAndNobodyExecutes) {
   constexpr std::string_view kText =
-      ".func f()\n{\nwgmma.fence.sync.aligned;\n}\n.func g()\n{\ncall f;\n}\n";
+      ".func f()\n{\ntcgen05.wait::ld.sync.aligned;\n}\n.func g()\n{\ncall f;\n}\n";
   EXPECT_OK(BuildModule(kText)) << "no kernel reaches it";
   const auto program = BuildModule(std::string(kText) + ".entry k()\n{\ncall g;\n}");
   ASSERT_THAT(program, StatusIs(absl::StatusCode::kUnimplemented));
   const std::string message(program.status().message());
-  for (const char* part : {"kernel k", "line 6", "wgmma.fence.sync.aligned", "sm_80 or sm_89"})
+  for (const char* part :
+       {"kernel k", "line 6", "tcgen05.wait::ld.sync.aligned", "sm_80, sm_89 or sm_90"})
     EXPECT_THAT(message, HasSubstr(part));
   EXPECT_THAT(BuildModule(".extern .func malloc();\n.entry k()\n{\ncall malloc;\n}"),
               StatusIs(absl::StatusCode::kUnimplemented));
@@ -173,11 +174,11 @@ TEST(ProgramTest, RefusesWhatAKernelReachesAndNobodyExecutes) {
 TEST(ProgramTest, ASurveyTellsOfKernelsWhetherTheyCanBeExecutedOrNot) {
   const auto surveys = Program::Survey(
       ".version 9.0\n.target sm_90\n.address_size 64\n"
-      ".func f()\n{\nsetmaxnreg.dec.sync.aligned.u32 24;\nret;\n}\n"
-      ".func unreached()\n{\nwgmma.fence.sync.aligned;\n}\n"
+      ".func f()\n{\ntcgen05.alloc.b32 24;\nret;\n}\n"
+      ".func unreached()\n{\ntcgen05.wait::ld.sync.aligned;\n}\n"
       ".entry a(.param .u32 n, .param .u64 p)\n.maxntid 8, 4\n{\n.shared .b8 s[12];\n"
       ".reg .b32 %r<3>;\nadd.s32 %r1, %r2, 1;\nadd.s32 %r1, %r1, 1;\ncall f;\n"
-      "wgmma.fence.sync.aligned;\nret;\n}\n"
+      "tcgen05.wait::ld.sync.aligned;\nret;\n}\n"
       ".entry b()\n.reqntid 64\n{\nret;\n}\n");
   ASSERT_OK(surveys);
   ASSERT_THAT(*surveys, SizeIs(2));
@@ -189,11 +190,11 @@ TEST(ProgramTest, ASurveyTellsOfKernelsWhetherTheyCanBeExecutedOrNot) {
   EXPECT_EQ(a.shared_bytes, 12);
   EXPECT_EQ(a.max_threads, 32);
   EXPECT_THAT(a.opcodes, UnorderedElementsAre(Pair("add.s32", 2), Pair("call", 1), Pair("ret", 2),
-                                              Pair("setmaxnreg.dec.sync.aligned.u32", 1),
-                                              Pair("wgmma.fence.sync.aligned", 1)));
+                                              Pair("tcgen05.alloc.b32", 1),
+                                              Pair("tcgen05.wait::ld.sync.aligned", 1)));
   ASSERT_THAT(a.refused, SizeIs(2));
   EXPECT_EQ(a.refused[0].function, "a");
-  EXPECT_EQ(a.refused[0].opcode, "wgmma.fence.sync.aligned");
+  EXPECT_EQ(a.refused[0].opcode, "tcgen05.wait::ld.sync.aligned");
   EXPECT_EQ(a.refused[0].line, 21);
   EXPECT_EQ(a.refused[1].function, "f");
   const KernelSurvey& b = surveys->back();

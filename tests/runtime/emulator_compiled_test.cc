@@ -85,9 +85,9 @@ TEST(CompiledImageTest, RefusalSaysWhy) {
       {"", CuResult::kInvalidPtx, {"line 1"}},
       {".version 8.0\n", CuResult::kInvalidPtx, {".target"}},
       {head + ".visible .entry K() {\n  mov.u32 %r1;\n}\n", CuResult::kInvalidPtx, {"line 5"}},
-      {head + ".visible .entry K() {\n  wgmma.fence.sync.aligned;\n  ret;\n}\n",
+      {head + ".visible .entry K() {\n  tcgen05.wait::ld.sync.aligned;\n  ret;\n}\n",
        CuResult::kNotSupported,
-       {"kernel K", "line 5", "wgmma.fence", "sm_80 or sm_89"}},
+       {"kernel K", "line 5", "tcgen05.wait", "sm_80, sm_89 or sm_90"}},
       {"\x7f\x45LF", CuResult::kNoBinaryForGpu, {"cubin", "PTX"}}};
   for (const Case& one : cases) {
     CuLibrary loaded = nullptr;

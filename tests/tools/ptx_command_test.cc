@@ -105,7 +105,7 @@ constexpr const char* kPrintText = R"(
 // A kernel that a GPU of another generation runs, and one that any does.
 constexpr const char* kRefusedText = R"(
 .func Fence() {
-  wgmma.fence.sync.aligned;
+  tcgen05.wait::ld.sync.aligned;
   ret;
 }
 .visible .entry Hopper() {
@@ -220,14 +220,14 @@ TEST(PtxCheckTest, NamesAllThatWouldBeRefusedAndExitsWith1) {
       json["kernels"][0]["refused"],
       (nlohmann::json{
           {{"function", "Hopper"}, {"line", 11}, {"opcode", "setmaxnreg.dec.sync.aligned.u32"}},
-          {{"function", "Fence"}, {"line", 6}, {"opcode", "wgmma.fence.sync.aligned"}}}));
+          {{"function", "Fence"}, {"line", 6}, {"opcode", "tcgen05.wait::ld.sync.aligned"}}}));
   EXPECT_EQ(json["kernels"][1]["required_threads"], (std::vector<int>{32, 2, 1}));
   EXPECT_THAT(json["kernels"][1]["refused"], IsEmpty());
 
   const CommandOutcome text = RunCoppice({"ptx", "check", file.path()});
   EXPECT_EQ(text.code, kExitMismatch);
-  EXPECT_THAT(text.out, HasSubstr(fmt::format("{}:6: wgmma.fence.sync.aligned in Fence is not "
-                                              "executed; compile for sm_80 or sm_89\n",
+  EXPECT_THAT(text.out, HasSubstr(fmt::format("{}:6: tcgen05.wait::ld.sync.aligned in Fence is not "
+                                              "executed; compile for sm_80, sm_89 or sm_90\n",
                                               file.path())));
   EXPECT_THAT(text.out, HasSubstr("blocks of 32 x 2 x 1"));
   ExpectPtxRefused(RunPtx(file, "Plain", "32,2", {"i32:1"}), "sm_80");

@@ -85,8 +85,8 @@
 //     clusters of a cooperative launch: kNotSupported.
 //   * Other attributes of functions and kernel nodes: kInvalidValue. The number of registers of a
 //     kernel is unknown: 0.
-//   * PTX with instructions for textures and surfaces, or that only sm_90 has (bulk copies, wgmma),
-//     and compressed PTX. Launches of kernels of a cubin: kNotSupported.
+//   * PTX with instructions for textures and surfaces, or that only sm_100 has, and compressed PTX.
+//     Launches of kernels of a cubin: kNotSupported.
 //   * Attributes of a pointer other than its allocation's id: kInvalidValue.
 //   * Physical memory that other processes can share; access rights for part of a mapping;
 //     unmapping several mappings at once.

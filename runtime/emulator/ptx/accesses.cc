@@ -112,6 +112,7 @@ void Accesses::Start(BlockState& block) {
   const size_t granules = races_ ? (bytes >> shift_) + 1 : 0;
   shadow.writers.assign(granules, {});
   shadow.readers.assign(granules, {});
+  shadow.by_proxy.clear();
   shadow.written.assign(uninitialized_ ? bytes : 0, 0);
 }
 
@@ -362,13 +363,14 @@ void Accesses::ReportRace(
                         access.space == Space::kGlobal && clash != Clash::kWritesWritten &&
                         !other.is_several() && other.block() == actor.block &&
                         (actor.together || of_others);
-  const bool writes = clash != Clash::kReadsWritten;
+  const bool unfenced = clash == Clash::kReadsUnfenced;
+  const bool writes = clash != Clash::kReadsWritten && !unfenced;
   const bool written = clash != Clash::kWritesRead;
   std::string who;
   if (other.is_several()) {
     who = "several blocks have";
   } else if (other.stamp().is_under_way()) {
-    who = "a cp.async that nobody has waited for may have";
+    who = "an asynchronous copy that nobody has waited for may have";
   } else if (other.stamp().thread() == Stamp::kSeveral) {
     who = "several threads have";
   } else {
@@ -384,9 +386,10 @@ void Accesses::ReportRace(
     who += " has";
   }
   std::string message =
-      fmt::format("{} {} bytes at {:#x} of {} memory, which {} {}, and nothing orders the two",
+      fmt::format("{} {} bytes at {:#x} of {} memory{}, which {} {}, and {} orders the two",
                   writes ? "writes" : "reads", access.bytes, access.address, NameOf(access.space),
-                  who, written ? "written" : "read");
+                  unfenced ? " by the async proxy" : "", who, written ? "written" : "read",
+                  unfenced ? "no fence.proxy.async" : "nothing");
   if (kind == Finding::Kind::kReplicas)
     message +=
         "; the compiler has rounded copies of one value differently, which Triton's "

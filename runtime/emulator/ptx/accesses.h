@@ -48,6 +48,11 @@ class Accesses final : public AccessObserver {
             const LaneWords& hosts,
             int64_t bytes,
             AccessKind kind) override;
+  void ReadByProxy(ResidentWarp& warp,
+                   uint32_t lanes,
+                   const LaneWords& hosts,
+                   int64_t bytes) override;
+  void LandByProxy(ResidentWarp& warp, const std::byte* host, int64_t bytes) override;
 
   // Events that order accesses.
   void Start(BlockState& block);
@@ -56,6 +61,7 @@ class Accesses final : public AccessObserver {
   void Arrive(ResidentWarp& warp, BlockOrder::Knowledge& barrier);
   void Depart(ResidentWarp& warp, const BlockOrder::Knowledge& barrier);
   void MeetInWarp(ResidentWarp& warp) override;
+  void FenceProxy(ResidentWarp& warp) override;
 
   void Finish(Outcome& outcome);
   // What the launch has written, if races are checked. To be called once, behind Finish.
@@ -85,7 +91,7 @@ class Accesses final : public AccessObserver {
     int lane = 0;
     std::array<std::byte, 16> before = {};
   };
-  enum class Clash : uint8_t { kReadsWritten, kWritesWritten, kWritesRead };
+  enum class Clash : uint8_t { kReadsWritten, kWritesWritten, kWritesRead, kReadsUnfenced };
 
   Accesses(LaunchState& state, int shift);
 
@@ -126,6 +132,8 @@ class Accesses final : public AccessObserver {
   // Of bytes that the launch has not written.
   void AskWritten(Actor& actor, GlobalShadow::Page& page, uint64_t address, uint64_t bytes);
   void ReportUnwritten(Actor& actor, const Access& access);
+  // That what is read by the async proxy was written by it, or fenced.
+  void CheckFenced(Actor& actor, uint64_t offset, uint64_t bytes);
   // A copy to shared memory: from here on it may write.
   void BeginCopy(Actor& actor, uint64_t offset, uint64_t bytes, bool changes);
 

@@ -17,6 +17,7 @@
 namespace coppice::ptx {
 namespace {
 
+constexpr uint64_t kAsks = 3;       // A copy lands before it is asked so often.
 constexpr uint64_t kPieceMax = 16;  // Of global memory, as it is told.
 
 // Calls `of(address, bytes)` with pieces that are aligned to their size.
@@ -74,6 +75,9 @@ void TellShared(Warp& warp, int lane, std::byte* host, uint64_t bytes, AccessKin
   LaneWords hosts = {};
   hosts[static_cast<size_t>(lane)] = reinterpret_cast<uint64_t>(host);
   warp.Tell(uint32_t{1} << lane, hosts, static_cast<int64_t>(bytes), kind);
+  ResidentWarp& resident = static_cast<ResidentWarp&>(warp);
+  if (kind == AccessKind::kLand && resident.observer() != nullptr)
+    resident.observer()->LandByProxy(resident, host, static_cast<int64_t>(bytes));
 }
 
 bool CanWrite(Warp& warp, int lane, uint64_t address, uint64_t bytes) {
@@ -128,12 +132,14 @@ bool BulkCopies::Load(
     if (!may) return false;
   }
   const bool own = &static_cast<ResidentWarp&>(warp).block() == &to;
-  Copy& copy = loads_.emplace_back(Copy{.warp = own ? &warp : to.warp,
-                                        .lane = own ? lane : 0,
-                                        .box = box,
-                                        .shared = shared,
-                                        .host = host,
-                                        .barrier = barrier});
+  Copy& copy =
+      loads_.emplace_back(Copy{.warp = own ? &warp : to.warp,
+                               .lane = own ? lane : 0,
+                               .box = box,
+                               .shared = shared,
+                               .host = host,
+                               .barrier = barrier,
+                               .asks = static_cast<ResidentWarp&>(warp).state().draw.Below(kAsks)});
   TellShared(*copy.warp, copy.lane, host + shared, box.bytes(), AccessKind::kBegin);
   return true;
 }
@@ -172,7 +178,7 @@ bool BulkCopies::Settle(uint64_t barrier) {
   if (loads_.empty()) return true;
   std::vector<Copy> landing;
   for (size_t i = 0; i < loads_.size();) {
-    if (loads_[i].barrier != barrier) {
+    if (loads_[i].barrier != barrier || loads_[i].asks-- > 0) {
       ++i;
       continue;
     }
@@ -194,7 +200,7 @@ bool BulkCopies::Store(Warp& warp, int lane, BulkBox box, uint64_t shared, Reduc
   if (host == nullptr) return false;
   for (const BulkBox::Row& row : box.rows)
     if (!CanWrite(warp, lane, row.address, row.bytes)) return false;
-  TellShared(warp, lane, host + shared, box.bytes(), AccessKind::kRead);
+  TellShared(warp, lane, host + shared, box.bytes(), AccessKind::kProxyRead);
   stores_.push_back({.warp = &warp,
                      .lane = lane,
                      .box = std::move(box),

@@ -1,10 +1,10 @@
 // The copies that cp.async.bulk starts, until they land.
 //
-// A copy to shared memory lands when somebody asks the mbarrier that it completes bytes of, and no
-// earlier: code that does not wait reads what was there before. In between nobody may look at its
-// bytes. A copy from shared memory reads when its thread waits for the group to have read, and
-// writes when the thread waits for the group, or when the block ends. One that nobody waits for is
-// lost, as the shared memory that it would read is.
+// A copy to shared memory lands when somebody asks the mbarrier that it completes bytes of, after a
+// drawn number of times, and no earlier: code that does not wait reads what was there before. In
+// between nobody may look at its bytes. A copy from shared memory reads when its thread waits for
+// the group to have read, and writes when the thread waits for the group, or when the block ends.
+// One that nobody waits for is lost, as the shared memory that it would read is.
 //
 // What is out of bounds of memory is found when a copy starts.
 //
@@ -53,7 +53,8 @@ class BulkCopies {
     BulkBox box;
     uint64_t shared = 0;
     std::byte* host = nullptr;  // Of shared[0] of the block.
-    uint64_t barrier = 0;       // Of a load.
+    uint64_t barrier = 0;       // Of a load, which lands
+    uint64_t asks = 0;          // when it has been asked so often.
     Reduce reduce = nullptr;    // Of a store, as the rest.
     uint32_t group = 0;
     std::vector<std::byte> read;  // Empty: it has not.

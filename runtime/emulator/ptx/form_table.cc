@@ -93,8 +93,10 @@ struct Synonym {
   std::string_view written;
   std::string_view canonical;
 };
-constexpr Synonym kSynonyms[] = {
-    {"shared::cta", "shared"}, {"param::entry", "param"}, {"param::func", "param"}};
+constexpr Synonym kSynonyms[] = {{"shared::cta", "shared"},
+                                 {"shared::cluster", "shared"},
+                                 {"param::entry", "param"},
+                                 {"param::func", "param"}};
 
 bool Drops(const Rule& rule, std::string_view modifier) {
   return std::any_of(rule.dropped.begin(), rule.dropped.end(), [&](const auto& kind) {

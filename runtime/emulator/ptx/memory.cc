@@ -30,6 +30,7 @@ Space SpaceAt(Space space, uint64_t address) {
 const char* VerbOf(AccessKind kind) {
   switch (kind) {
     case AccessKind::kRead:
+    case AccessKind::kProxyRead:
       return "reads";
     case AccessKind::kWrite:
     case AccessKind::kBegin:
@@ -126,7 +127,7 @@ std::byte* Memory::Find(Space space, const Access& access) {
   switch (SpaceAt(space, address)) {
     case Space::kShared: {
       uint64_t offset = space == Space::kShared ? address : address - kSharedWindow;
-      std::span<std::byte> shared = warp.block().shared;
+      BlockState* block = &warp.block();
       if (const uint64_t rank = offset >> kRankShift; rank != 0) {
         const std::vector<BlockState*>& members = warp.block().cluster->members;
         if (rank > members.size())
@@ -134,9 +135,15 @@ std::byte* Memory::Find(Space space, const Access& access) {
                         fmt::format("in shared memory of block {} of a cluster of {}", rank - 1,
                                     members.size()));
         offset &= (uint64_t{1} << kRankShift) - 1;
-        shared = members[rank - 1]->shared;
+        block = members[rank - 1];
       }
-      if (inside(offset, shared.size())) return shared.data() + offset;
+      const std::span<std::byte> shared = block->shared;
+      if (inside(offset, shared.size())) {
+        std::vector<uint8_t>& written = block->shadow.written;
+        if (block != &warp.block() && access.kind != AccessKind::kRead && !written.empty())
+          std::fill_n(&written[offset], access.bytes, uint8_t{1});
+        return shared.data() + offset;
+      }
       return Refuse(
           access, Finding::Kind::kIllegalAddress,
           fmt::format("in shared memory, of which the block has {} bytes", shared.size()));
@@ -272,6 +279,10 @@ void Memory::Tell(
     observer_->Read(resident, {.address = hosts}, bytes, false);
     return;
   }
+  if (kind == AccessKind::kProxyRead) {
+    observer_->ReadByProxy(resident, lanes, hosts, bytes);
+    return;
+  }
   if (kind == AccessKind::kBegin || kind == AccessKind::kBeginSame || kind == AccessKind::kLand) {
     observer_->Copy(resident, lanes, hosts, bytes, kind);
     return;
@@ -285,9 +296,9 @@ void Memory::Tell(
 
 void Memory::Count(AccessKind kind, int64_t lanes) {
   Counts& counts = state_.counts;
-  const bool reads = kind == AccessKind::kRead || kind == AccessKind::kAtomic;
-  counts.loads += reads ? lanes : 0;
-  counts.stores += kind != AccessKind::kRead && kind != AccessKind::kLand ? lanes : 0;
+  const bool only_reads = kind == AccessKind::kRead || kind == AccessKind::kProxyRead;
+  counts.loads += only_reads || kind == AccessKind::kAtomic ? lanes : 0;
+  counts.stores += !only_reads && kind != AccessKind::kLand ? lanes : 0;
 }
 
 std::optional<std::string> Memory::TextAt(ResidentWarp& warp, uint64_t address, int lane) {

@@ -45,6 +45,15 @@ class AccessObserver {
                     const LaneWords& hosts,
                     int64_t bytes,
                     AccessKind kind) = 0;
+  // The async proxy reads shared memory for these lanes, `bytes` bytes each.
+  virtual void ReadByProxy(ResidentWarp& warp,
+                           uint32_t lanes,
+                           const LaneWords& hosts,
+                           int64_t bytes) = 0;
+  // What a bulk copy brought to shared memory, the async proxy has written.
+  virtual void LandByProxy(ResidentWarp& warp, const std::byte* host, int64_t bytes) = 0;
+  // The warp orders what it has done, and what it knows of, before what the async proxy does later.
+  virtual void FenceProxy(ResidentWarp& warp) = 0;
   // Lanes of the warp have waited for each other.
   virtual void MeetInWarp(ResidentWarp& warp) = 0;
 

@@ -61,6 +61,35 @@ void BlockOrder::Acquire(uint32_t warp) {
   told_ = time_;
 }
 
+void BlockOrder::FenceProxy(uint32_t warp) {
+  if (fences_.empty()) fences_.resize(kWarps);
+  fences_[warp] = {.time = time_, .floor = floor_, .known = known_[warp]};
+  told_ = time_;
+}
+
+bool BlockOrder::IsBehind(const Fence& fence, uint32_t of, Stamp stamp) const {
+  const uint32_t time = stamp.time();
+  if (time < fence.floor) return true;
+  const uint32_t warp = stamp.thread() / kLanes;
+  if (stamp.thread() == Stamp::kSeveral || warp == of) return time <= fence.time;
+  return time <= fence.known[warp];
+}
+
+bool BlockOrder::IsFenced(Stamp stamp, uint32_t warp) const {
+  if (lost_) return true;
+  if (fences_.empty()) return false;
+  const auto fenced_by = [&](uint32_t other) {
+    const Fence& fence = fences_[other];
+    return fence.time != 0 && IsBehind(fence, other, stamp);
+  };
+  if (fenced_by(warp)) return true;
+  for (uint32_t other = 0; other < kWarps; ++other) {
+    const uint32_t time = fences_[other].time;
+    if ((time < floor_ || time <= known_[warp][other]) && fenced_by(other)) return true;
+  }
+  return false;
+}
+
 void GridOrder::Release(uint64_t block, uint32_t time) {
   if (records_.empty()) records_.resize(blocks_);
   ++releases_;

@@ -84,12 +84,24 @@ class BlockOrder {
   void Arrive(uint32_t warp, Knowledge& barrier);
   void Depart(uint32_t warp, const Knowledge& barrier);
   void MeetInWarp(uint32_t warp);
+  // What the warp did, and knows of, is ordered before what the async proxy does for those that
+  // know of this. IsFenced: whether what has a stamp is, for a warp.
+  void FenceProxy(uint32_t warp);
+  bool IsFenced(Stamp stamp, uint32_t warp) const;
   // An operation that others may see, and one that may see those of others.
   void Release(uint32_t warp);
   void Acquire(uint32_t warp);
 
  private:
+  // A fence of the async proxy: when it was, and what was known.
+  struct Fence {
+    uint32_t time = 0;  // 0: there was none.
+    uint32_t floor = 0;
+    Knowledge known = {};
+  };
+
   void Pass();
+  bool IsBehind(const Fence& fence, uint32_t of, Stamp stamp) const;
 
   uint32_t time_ = 1;
   uint32_t told_ = 0;                         // What was done up to then, somebody knows.
@@ -98,6 +110,7 @@ class BlockOrder {
   std::array<Knowledge, kWarps> known_ = {};  // By warp: up to when it knows each other.
   Knowledge met_ = {};                        // When each met somebody last.
   Knowledge released_ = {};
+  std::vector<Fence> fences_;  // The last of each warp; empty: there was none.
 };
 
 // Of blocks: each releases what it did, and acquires what others have released before.

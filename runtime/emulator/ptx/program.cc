@@ -164,9 +164,9 @@ absl::Status State::CheckRefusals() const {
       const std::string_view entry = module.functions[entries[kernel]].name;
       const std::string_view function = module.functions[i].name;
       return absl::UnimplementedError(
-          fmt::format("kernel {}{}: line {}: {} is not executed; compile for sm_80 or sm_89", entry,
-                      i == entries[kernel] ? "" : fmt::format(" calls {}", function), refusal.line,
-                      refusal.opcode));
+          fmt::format("kernel {}{}: line {}: {} is not executed; compile for sm_80, sm_89 or sm_90",
+                      entry, i == entries[kernel] ? "" : fmt::format(" calls {}", function),
+                      refusal.line, refusal.opcode));
     }
   }
   return absl::OkStatus();

@@ -23,6 +23,7 @@ struct BlockShadow {
   uint64_t acquired = 0;       // Of other blocks' releases.
   std::vector<Stamp> writers;  // By granule.
   std::vector<Stamp> readers;
+  std::vector<Stamp> by_proxy;   // The writers that were the async proxy; empty: none yet.
   std::vector<uint8_t> written;  // By byte: whether somebody did.
 };
 

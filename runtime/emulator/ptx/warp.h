@@ -16,6 +16,7 @@ struct AsyncWork;
 
 enum class AccessKind : uint8_t {
   kRead,
+  kProxyRead,  // By the async proxy, which sees what others wrote behind a fence.proxy.async.
   kWrite,
   kAtomic,
   kBegin,      // A write that happens at any time from now on, until it lands; ...

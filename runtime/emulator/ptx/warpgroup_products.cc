@@ -25,11 +25,11 @@ uint64_t DigestOf(std::span<const uint64_t> rows) {
   return digest;
 }
 
-void TellRows(Warp& warp, std::span<const uint64_t> rows) {
+void TellRows(Warp& warp, std::span<const uint64_t> rows, AccessKind kind) {
   for (; !rows.empty(); rows = rows.subspan(kLanes)) {
     LaneWords hosts;
     std::copy_n(rows.begin(), kLanes, hosts.begin());
-    warp.Tell(kAllLanes, hosts, 16, AccessKind::kRead);
+    warp.Tell(kAllLanes, hosts, 16, kind);
   }
 }
 
@@ -63,7 +63,7 @@ void WarpgroupProducts::Start(Warp& warp,
   const bool unfenced = Meet(queue.touched, accumulators) || Meet(queue.touched, fragments);
   if (unfenced)
     Report(warp, "starts a product of registers that were touched since the last wgmma.fence");
-  TellRows(warp, rows);
+  TellRows(warp, rows, AccessKind::kProxyRead);
   Product& product = queue.products.emplace_back();
   product.instr = &static_cast<ResidentWarp&>(warp).instr();
   product.registers.assign(accumulators.begin(), accumulators.end());
@@ -82,7 +82,7 @@ void WarpgroupProducts::Wait(Warp& warp, uint32_t pending) {
   Queue& queue = QueueOf(warp);
   std::erase_if(queue.products, [&](const Product& product) {
     if (queue.closed - product.group <= pending) return false;
-    TellRows(warp, product.rows);
+    TellRows(warp, product.rows, AccessKind::kRead);
     if (DigestOf(product.rows) != product.digest)
       Report(warp, fmt::format("waits for the product of line {}, whose shared memory was "
                                "written before it was waited for",

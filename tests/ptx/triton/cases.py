@@ -204,5 +204,27 @@ def attention():
     ]
 
 
+def hopper():
+    """Products of warpgroups, which tiles of 64 rows become for sm_90."""
+    tiles = {"TILE_M": 64, "TILE_N": 64, "TILE_K": 64, "arch": 90}
+    heads, length, dim = 2, 80, 32
+    shape = (heads, length, dim)
+    return [
+        product("wgmma_f16", F16, F16, F16, (100, 72, 160), tolerance=(2e-2, 2e-3), **tiles),
+        product("wgmma_bf16", BF16, BF16, BF16, (128, 130, 96), tolerance=(1e-1, 1e-2),
+                **{**tiles, "TILE_M": 128, "TILE_N": 128, "TILE_K": 32}, warps=8),
+        product("wgmma_tf32", F32, F32, F32, (64, 64, 96), tolerance=(5e-2, 2e-3),
+                **{**tiles, "TILE_K": 32}),
+        product("wgmma_e4m3", E4M3, E4M3, F32, (64, 64, 192), tolerance=(1e-3, 1e-4), **tiles),
+        product("wgmma_s8", S8, S8, S32, (64, 64, 192), ["integers", -128, 128], SUM="tl.int32",
+                **tiles),
+        case("wgmma_attention", [given("q", F16, shape), given("k", F16, shape),
+                                 given("v", F16, shape), made("out", F16, shape, 4e-3, 4e-3),
+                                 scalar("length", length), scalar("scale", 0.1767767, F32)],
+             (2, heads), kernel="flash_attention", stages=2, arch=90, TILE_M=64, TILE_N=64,
+             DIM=dim),
+    ]
+
+
 def cases():
-    return elementwise() + reductions() + meetings() + products() + attention()
+    return elementwise() + reductions() + meetings() + products() + attention() + hopper()

@@ -12,6 +12,7 @@
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
 #include "runtime/emulator/ptx/forms/operands.h"
+#include "runtime/emulator/ptx/forms/warpgroup.h"
 
 namespace coppice::ptx {
 namespace {
@@ -137,6 +138,7 @@ std::span<const Form> AsyncForms() {
     AddBulkCopyForms(made);
     AddMbarrierForms(made);
     AddTensorMapForms(made);
+    AddWarpgroupForms(made);
     return made;
   }();
   return rows.rows();

@@ -117,7 +117,14 @@ constexpr BarrierName kBarrierNames[] = {
     {"red.popc.u32", Barriers::Result::kCount, true},
 };
 
-// Execution is sequentially consistent, so that fences do nothing.
+// Orders what was done before what copies in bulk, and products, do later.
+Step FenceProxy(Warp& on, const Instr&) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  if (warp.observer() != nullptr) warp.observer()->FenceProxy(warp);
+  return Step::kNext;
+}
+
+// Execution is sequentially consistent, so that other fences do nothing.
 constexpr Form kBarrierRows[] = {
     {"bar.warp.sync", "w", SyncWarp},
     {"fence", "", RunNothing, DecodeAnything},
@@ -126,9 +133,9 @@ constexpr Form kBarrierRows[] = {
     {"membar.sys", "", RunNothing, DecodeAnything},
     {"nanosleep.u32", "w", RunSleep},
     {"fence.mbarrier_init", "", RunNothing, DecodeAnything},
-    {"fence.proxy.async", "", RunNothing, DecodeAnything},
+    {"fence.proxy.async", "", FenceProxy, DecodeAnything},
     {"fence.proxy.async.global", "", RunNothing, DecodeAnything},
-    {"fence.proxy.async.shared", "", RunNothing, DecodeAnything},
+    {"fence.proxy.async.shared", "", FenceProxy, DecodeAnything},
     {"fence.proxy.tensormap::generic", "", RunNothing, DecodeAnything},
     // Launches follow each other.
     {"griddepcontrol.launch_dependents", "", RunNothing, DecodeAnything},

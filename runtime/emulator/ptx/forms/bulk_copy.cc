@@ -454,13 +454,11 @@ void AddBoxForms(FormTable& rows, std::integer_sequence<int, reductions...>) {
   const auto spelled = [](std::string_view before, std::string_view after) {
     return std::array{fmt::format("{}{}", before, after), fmt::format("{}.tile{}", before, after)};
   };
-  for (const char* const to : {"shared", "shared::cluster"}) {
-    for (const char* const cast : {"", ".multicast::cluster"}) {
-      for (const std::string& name :
-           spelled(fmt::format("cp.async.bulk.tensor.{}d.{}.global", rank, to),
-                   fmt::format(".mbarrier::complete_tx::bytes{}", cast)))
-        rows.Decoded(name, DecodeLoadBox<rank>, LoadBox<rank>);
-    }
+  for (const char* const cast : {"", ".multicast::cluster"}) {
+    for (const std::string& name :
+         spelled(fmt::format("cp.async.bulk.tensor.{}d.shared.global", rank),
+                 fmt::format(".mbarrier::complete_tx::bytes{}", cast)))
+      rows.Decoded(name, DecodeLoadBox<rank>, LoadBox<rank>);
   }
   const std::string from = fmt::format("async.bulk.tensor.{}d.global.shared", rank);
   for (const std::string& name : spelled("cp." + from, ".bulk_group"))
@@ -485,10 +483,9 @@ void AddReducedRow(FormTable& rows, const char* suffix) {
 
 void AddRowForms(FormTable& rows) {
   using Type = TensorMap::Type;
-  for (const char* const to : {"shared", "shared::cluster"})
-    for (const char* const cast : {"", ".multicast::cluster"})
-      rows.Decoded(fmt::format("cp.async.bulk.{}.global.mbarrier::complete_tx::bytes{}", to, cast),
-                   DecodeLoadRow, LoadRow);
+  for (const char* const cast : {"", ".multicast::cluster"})
+    rows.Decoded(fmt::format("cp.async.bulk.shared.global.mbarrier::complete_tx::bytes{}", cast),
+                 DecodeLoadRow, LoadRow);
   rows.Decoded("cp.async.bulk.global.shared.bulk_group", DecodeStoreRow,
                StoreRow<-1, Type::kUint8>);
   rows.Decoded("cp.async.bulk.prefetch.L2.global", DecodeAnything, RunNothing);

@@ -12,7 +12,6 @@
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/forms/matrix_tables.h"
 #include "runtime/emulator/ptx/forms/operands.h"
-#include "runtime/emulator/ptx/forms/warpgroup.h"
 
 namespace coppice::ptx {
 namespace {
@@ -143,7 +142,6 @@ std::span<const Form> MatrixForms() {
     AddMemoryForms<4>(made);
     made.Add("movmatrix.sync.aligned.m8n8.trans.b16", "Ww", TransposeMatrix);
     AddWmmaMemoryForms(made);
-    AddWarpgroupForms(made);
     return made;
   }();
   return table.rows();

@@ -8,7 +8,9 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
@@ -120,8 +122,13 @@ bool Settle(Warp& warp, Space space, uint64_t address) {
 template <bool by_parity>
 Step Test(Warp& warp, const Instr& instr) {
   const LaneAddresses addresses(warp, instr);
-  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1)
-    if (!Settle(warp, SpaceOf(instr), addresses[std::countr_zero(lanes)])) return Step::kStop;
+  // Lanes that ask one barrier ask once.
+  std::optional<uint64_t> asked;
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const uint64_t address = addresses[std::countr_zero(lanes)];
+    if (std::exchange(asked, address) != address && !Settle(warp, SpaceOf(instr), address))
+      return Step::kStop;
+  }
   uint32_t over = 0;
   LaneSum given(warp.mask());
   const Step step = EachMbarrier(warp, instr, [&](int lane, std::byte* memory) {
@@ -232,7 +239,6 @@ void AddMbarrierForms(FormTable& rows) {
     const std::string name = operation.name;
     const uint8_t shared = SpaceFlags(Space::kShared);
     rows.Decoded(name + ".shared.b64", operation.decode, operation.handler, shared);
-    rows.Decoded(name + ".shared::cluster.b64", operation.decode, operation.handler, shared);
     rows.Decoded(name + ".b64", operation.decode, operation.handler, SpaceFlags(Space::kGeneric));
   }
   rows.Add("mbarrier.pending_count.b64", "Wd", PendingCount);
