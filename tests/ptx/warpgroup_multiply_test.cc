@@ -357,7 +357,7 @@ TEST(WarpgroupMultiplyTest, WhatIsMissingIsFound) {
       {"wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;", "st.global.f32",
        "which nobody has waited for"},
       {"wgmma.commit_group.sync.aligned;", "", "st.global.f32", "which nobody has waited for"},
-      {"wgmma.fence.sync.aligned;", "", "wgmma.mma_async", "since the last wgmma.fence"},
+      {"wgmma.fence.sync.aligned;", "", "wgmma.mma_async", "wgmma.fence"},
       {"fence.proxy.async.shared::cta;", "", "wgmma.mma_async", "no fence.proxy.async"},
       {"bar.sync 0;", "", "wgmma.mma_async", "nothing orders the two"},
       {"  wgmma.wait_group.sync.aligned 0;\n  bar.sync 0;", "", "st.shared.u32 [%r4], 1",

@@ -1,8 +1,8 @@
 """How far results are from the right ones.
 
 If two results are not as near to each other as their type allows, both are compared with what the
-same module computes in float64, as PyTorch's dashboards do. A result is right if it is at most a
-little further from that than eager's result.
+same module computes in float64, as PyTorch's dashboards do. A result is right if its distance from
+that is at most `FARTHER_MAX` times that of eager's result, plus what the type allows.
 """
 
 import torch
@@ -74,7 +74,7 @@ class Comparison:
             self.tell(f"{what}: {error:.1e} from eager")
             return
         ours, eager = (farthest(one, known, scale) for one in (found, right))
-        if not ours <= max(self.tolerance, FARTHER_MAX * eager):
+        if not ours <= self.tolerance + FARTHER_MAX * eager:
             self.tell(f"{what}: {error:.1e} from eager, {ours:.1e} from float64, where eager is "
                       f"{eager:.1e}")
 

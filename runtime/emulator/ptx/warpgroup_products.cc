@@ -60,9 +60,11 @@ void WarpgroupProducts::Start(Warp& warp,
                               std::vector<uint64_t> rows) {
   if (!warp.IsTold()) return;
   Queue& queue = QueueOf(warp);
-  const bool unfenced = Meet(queue.touched, accumulators) || Meet(queue.touched, fragments);
-  if (unfenced)
+  if (!queue.fenced) {
+    Report(warp, "starts a product before any wgmma.fence");
+  } else if (Meet(queue.touched, accumulators) || Meet(queue.touched, fragments)) {
     Report(warp, "starts a product of registers that were touched since the last wgmma.fence");
+  }
   TellRows(warp, rows, AccessKind::kProxyRead);
   Product& product = queue.products.emplace_back();
   product.instr = &static_cast<ResidentWarp&>(warp).instr();
@@ -92,7 +94,10 @@ void WarpgroupProducts::Wait(Warp& warp, uint32_t pending) {
 }
 
 void WarpgroupProducts::Fence(Warp& warp) {
-  if (warp.IsTold()) QueueOf(warp).touched.clear();
+  if (!warp.IsTold()) return;
+  Queue& queue = QueueOf(warp);
+  queue.fenced = true;
+  queue.touched.clear();
 }
 
 void WarpgroupProducts::Touch(Warp& warp, std::span<const Slot> registers) {

@@ -6,8 +6,8 @@
 //   accumulators, and registers that A is in    nobody may touch them
 //   A and B in shared memory                    nobody may write them
 //
-// What was touched before is the product's once the warp has executed wgmma.fence. Products that
-// add to the same accumulators, one after the other, need neither.
+// What was touched before is the product's once the warp has executed wgmma.fence, as it must before
+// its first. Products that add to the same accumulators, one after the other, need neither.
 //
 // Nothing is kept of a launch that nobody checks. Threads: as Warp; one of these per block.
 
@@ -51,7 +51,8 @@ class WarpgroupProducts {
   struct Queue {
     const Warp* warp = nullptr;
     std::vector<Product> products;
-    std::vector<Slot> touched;  // Since the last fence.
+    bool fenced = false;        // It has executed a fence.
+    std::vector<Slot> touched;  // Since the last.
     uint32_t closed = 0;
   };
 

@@ -57,7 +57,8 @@ def exchanged(lines):
             yield Mutant(number, f"{match[1]}{match[5]}{match[4]}{match[2]}{match[6]}")
 
 
-KINDS = {"barrier": dropped(BARRIER), "wait": dropped(r"\s*cp\.async\.wait_group\s"),
+KINDS = {"product": dropped(r"\s*wgmma\.(?:fence|commit_group|wait_group)\."),
+         "proxy": dropped(r"\s*fence\.proxy\.async\."), "barrier": dropped(BARRIER), "wait": dropped(r"\s*cp\.async\.wait_group\s"),
          "mask": without_guard(GLOBAL),
          "guard": without_guard(r"\s*@!?%p\d+ (?!ld|st|bra|cp\.async)"), "operands": exchanged}
 
@@ -66,6 +67,7 @@ KINDS = {"barrier": dropped(BARRIER), "wait": dropped(r"\s*cp\.async\.wait_group
 BARRIERS = ("transpose", "softmax", "layer_norm", "group_norm", "cross_entropy", "cumsum", "argmax",
             "recurrence", "matmul_bf16", "matmul_int4", "linear_gelu", "paged_attention")
 WAITS = ("matmul_bf16", "matmul_ieee", "matmul_tf32x3", "linear_gelu", "matmul_int4")
+PRODUCTS = ("wgmma_f16", "wgmma_bf16", "wgmma_tf32", "wgmma_e4m3", "wgmma_s8")
 MASKS = ("add_masked", "where_select", "double_math", "dropout", "rms_norm", "conv1d", "histogram",
          "locked_sum", "flash_attention")
 GUARDS = ("histogram", "last_block_sum")
@@ -121,6 +123,16 @@ def is_near(lines, mutant, line):
     return first <= line <= last and bool(accesses(line))
 
 
+def is_of_product(lines, line):
+    """Whether a line is a product of a warpgroup, orders them, names a register of one, or accesses
+    shared memory, as what such a product reads."""
+    products = [text for text in lines if "wgmma.mma_async" in text]
+    registers = {register for text in products
+                 for register in re.findall(r"%\w+", text[text.index("{"):text.index("}")])}
+    text = lines[line - 1]
+    return "wgmma." in text or bool(SHARED.match(text)) or bool(registers & set(re.findall(r"%\w+", text)))
+
+
 def verdict(bench, name, kind, mutant):
     """What became of a mutant: "at its line", or what falls short of it."""
     found, wrong = bench.run(name, mutant)
@@ -128,6 +140,8 @@ def verdict(bench, name, kind, mutant):
     if kind == "mask":
         right = any(finding["line"] == mutant.line and finding["kind"] == "illegal address"
                     for finding in found)
+    elif kind in ("product", "proxy"):
+        right = any(is_of_product(lines, finding["line"]) for finding in found)
     else:
         right = any(is_near(lines, mutant, finding["line"]) for finding in found)
     if found:
@@ -167,6 +181,10 @@ class MutantsTest(unittest.TestCase):
 
     def test_a_missing_wait_is_found_at_what_reads_too_early(self):
         self.expect("wait", WAITS, "at its line")
+
+    def test_what_orders_products_is_missed_at_one(self):
+        self.expect("product", (*PRODUCTS, "wgmma_attention"), "at its line")
+        self.expect("proxy", PRODUCTS, "at its line")
 
     def test_a_missing_mask_is_found_at_the_access(self):
         self.expect("mask", MASKS, "at its line")
