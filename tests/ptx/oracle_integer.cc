@@ -93,10 +93,27 @@ const std::map<std::string, Words>& Plain() {
   return words;
 }
 
+// Of both halves of a word: "min.relu.s16x2".
+Oracle Pairs(const Opcode& opcode) {
+  const IntegerType half = {opcode.type()[0] == 's', 16};
+  const Words of = Plain().at(opcode.base());
+  const bool relu = opcode.Has("relu");
+  return {.of = [=](const Inputs& in) -> Outputs {
+    uint64_t both = 0;
+    for (int shift = 0; shift < 32; shift += 16) {
+      Integer value = of({Value(half, in[0] >> shift), Value(half, in[1] >> shift)});
+      if (relu && value < 0) value = 0;
+      both |= Wrapped(value, 16) << shift;
+    }
+    return {both};
+  }};
+}
+
 }  // namespace
 
 std::optional<Oracle> IntegerOracle(const Opcode& opcode) {
   const std::string& base = opcode.base();
+  if (opcode.type() == "u16x2" || opcode.type() == "s16x2") return Pairs(opcode);
   if (base == "dp4a" || base == "dp2a") return Dot(opcode);
   const std::optional<IntegerType> type = IntegerTypeOf(opcode.type());
   if (!type.has_value()) return std::nullopt;
@@ -112,6 +129,9 @@ std::optional<Oracle> IntegerOracle(const Opcode& opcode) {
     });
   const auto found = Plain().find(base);
   if (found == Plain().end()) return std::nullopt;
+  if (opcode.Has("relu"))
+    return Arithmetic(opcode, *type,
+                      [of = found->second](const auto& v) { return std::max(of(v), Integer(0)); });
   return Arithmetic(opcode, *type, found->second);
 }
 

@@ -94,6 +94,7 @@ struct CallSite {
 struct Watched {
   uint32_t instr = 0;  // An index of Code::instrs.
   Handler handler = nullptr;
+  bool moves = false;  // It is a mov.
   std::vector<Slot> registers;
 };
 

@@ -99,7 +99,9 @@ void FunctionDecoder::Watch(const Instruction& from, size_t index) {
   Instr& instr = code_.instrs[index];
   if (state_->of_products.empty() || instr.handler == nullptr || from.opcode.starts_with("wgmma."))
     return;
-  Watched watched{.instr = static_cast<uint32_t>(index), .handler = instr.handler};
+  Watched watched{.instr = static_cast<uint32_t>(index),
+                  .handler = instr.handler,
+                  .moves = from.opcode.starts_with("mov.")};
   const auto add = [&](const Operand& operand) {
     Slot slot;
     if (state_->of_products.contains(operand.name) && FindRegister(operand, &slot) != nullptr)

@@ -7,9 +7,22 @@
 namespace coppice::ptx {
 namespace {
 
-void Learn(BlockOrder::Knowledge& known, const BlockOrder::Knowledge& more) {
-  for (size_t i = 0; i < known.size(); ++i)
-    known[i] = std::max(known[i], more[i]);
+using Times = BlockOrder::Times;
+using Knowledge = BlockOrder::Knowledge;
+
+void Learn(Times& times, const Times& more) {
+  for (size_t i = 0; i < times.size(); ++i)
+    times[i] = std::max(times[i], more[i]);
+}
+
+void LearnFences(Knowledge& known, const Knowledge& more) {
+  Learn(known.fenced, more.fenced);
+  known.fenced_floor = std::max(known.fenced_floor, more.fenced_floor);
+}
+
+void Learn(Knowledge& known, const Knowledge& more) {
+  Learn(known.seen, more.seen);
+  LearnFences(known, more);
 }
 
 }  // namespace
@@ -29,10 +42,16 @@ void BlockOrder::Pass() {
 void BlockOrder::MeetAll() {
   floor_ = time_ + 1;
   told_ = time_;
+  if (!fenced_) return;
+  Knowledge all;
+  for (const Knowledge& known : known_)
+    LearnFences(all, known);
+  for (Knowledge& known : known_)
+    LearnFences(known, all);
 }
 
 void BlockOrder::Arrive(uint32_t warp, Knowledge& barrier) {
-  known_[warp][warp] = time_;
+  known_[warp].seen[warp] = time_;
   Learn(barrier, known_[warp]);
   told_ = time_;
 }
@@ -44,13 +63,13 @@ void BlockOrder::Depart(uint32_t warp, const Knowledge& barrier) {
 }
 
 void BlockOrder::MeetInWarp(uint32_t warp) {
-  known_[warp][warp] = time_;
+  known_[warp].seen[warp] = time_;
   met_[warp] = time_;
   told_ = time_;
 }
 
 void BlockOrder::Release(uint32_t warp) {
-  known_[warp][warp] = time_;
+  known_[warp].seen[warp] = time_;
   Learn(released_, known_[warp]);
   told_ = time_;
 }
@@ -62,32 +81,20 @@ void BlockOrder::Acquire(uint32_t warp) {
 }
 
 void BlockOrder::FenceProxy(uint32_t warp) {
-  if (fences_.empty()) fences_.resize(kWarps);
-  fences_[warp] = {.time = time_, .floor = floor_, .known = known_[warp]};
+  Knowledge& known = known_[warp];
+  Learn(known.fenced, known.seen);
+  known.fenced[warp] = time_;
+  known.fenced_floor = floor_;
+  fenced_ = true;
   told_ = time_;
 }
 
-bool BlockOrder::IsBehind(const Fence& fence, uint32_t of, Stamp stamp) const {
-  const uint32_t time = stamp.time();
-  if (time < fence.floor) return true;
-  const uint32_t warp = stamp.thread() / kLanes;
-  if (stamp.thread() == Stamp::kSeveral || warp == of) return time <= fence.time;
-  return time <= fence.known[warp];
-}
-
 bool BlockOrder::IsFenced(Stamp stamp, uint32_t warp) const {
-  if (lost_) return true;
-  if (fences_.empty()) return false;
-  const auto fenced_by = [&](uint32_t other) {
-    const Fence& fence = fences_[other];
-    return fence.time != 0 && IsBehind(fence, other, stamp);
-  };
-  if (fenced_by(warp)) return true;
-  for (uint32_t other = 0; other < kWarps; ++other) {
-    const uint32_t time = fences_[other].time;
-    if ((time < floor_ || time <= known_[warp][other]) && fenced_by(other)) return true;
-  }
-  return false;
+  const Knowledge& known = known_[warp];
+  const uint32_t time = stamp.time();
+  if (time < known.fenced_floor || lost_) return true;
+  if (stamp.thread() == Stamp::kSeveral) return time <= *std::ranges::max_element(known.fenced);
+  return time <= known.fenced[stamp.thread() / kLanes];
 }
 
 void GridOrder::Release(uint64_t block, uint32_t time) {

@@ -50,8 +50,15 @@ class Stamp {
 class BlockOrder {
  public:
   static constexpr int kWarps = 32;
-  // What those who arrive at a barrier know, and up to when the others may know them.
-  using Knowledge = std::array<uint32_t, kWarps>;
+  using Times = std::array<uint32_t, kWarps>;  // By warp.
+  // What those who arrive at a barrier know: up to when they have seen each warp, and up to when
+  // what it did is ordered before what the async proxy does later. All was fenced that was done
+  // before `fenced_floor`.
+  struct Knowledge {
+    Times seen = {};
+    Times fenced = {};
+    uint32_t fenced_floor = 0;
+  };
 
   void Start();
 
@@ -67,12 +74,12 @@ class BlockOrder {
     if (stamp.is_under_way()) return false;
     if (stamp.thread() == Stamp::kSeveral) return time <= met_[warp];
     if (stamp.is_together() && stamp.thread() / kLanes == warp) return true;
-    return time <= known_[warp][stamp.thread() / kLanes];
+    return time <= known_[warp].seen[stamp.thread() / kLanes];
   }
   // A time after which nothing is ordered before what the warp does now, but what its own thread
   // did.
   uint32_t KnownTo(uint32_t warp) const {
-    return std::max(met_[warp], *std::max_element(known_[warp].begin(), known_[warp].end()));
+    return std::max(met_[warp], *std::ranges::max_element(known_[warp].seen));
   }
   // Stamps below are ordered before everything.
   uint32_t floor_bits() const { return lost_ ? ~uint32_t{0} : floor_ << Stamp::kThreadBits; }
@@ -93,24 +100,16 @@ class BlockOrder {
   void Acquire(uint32_t warp);
 
  private:
-  // A fence of the async proxy: when it was, and what was known.
-  struct Fence {
-    uint32_t time = 0;  // 0: there was none.
-    uint32_t floor = 0;
-    Knowledge known = {};
-  };
-
   void Pass();
-  bool IsBehind(const Fence& fence, uint32_t of, Stamp stamp) const;
 
   uint32_t time_ = 1;
   uint32_t told_ = 0;                         // What was done up to then, somebody knows.
   uint32_t floor_ = 1;                        // What was done before, all know.
   bool lost_ = false;                         // More time has passed than stamps can say.
   std::array<Knowledge, kWarps> known_ = {};  // By warp: up to when it knows each other.
-  Knowledge met_ = {};                        // When each met somebody last.
+  Times met_ = {};                            // When each met somebody last.
   Knowledge released_ = {};
-  std::vector<Fence> fences_;  // The last of each warp; empty: there was none.
+  bool fenced_ = false;  // Some warp has fenced the async proxy.
 };
 
 // Of blocks: each releases what it did, and acquires what others have released before.

@@ -176,6 +176,8 @@ int LeastCapability(const Opcode& opcode) {
     return 90;
   const bool accesses = opcode.name == "ld" || opcode.name == "ldu" || opcode.name == "st";
   if (accesses && !opcode.types.empty() && BytesOf(opcode) > kVectorBytesMax) return 100;
+  if (opcode.Has("u16x2") || opcode.Has("s16x2") || (opcode.Has("relu") && opcode.Has("s32")))
+    return 90;
   if (bf16 && (IsOneOf(opcode.name, kOfBF16) || (converts && !opcode.Has("f32")))) return 90;
   if (converts && opcode.Has("tf32") && !opcode.Has("rna")) return 90;
   for (const std::string_view modifier : opcode.modifiers)

@@ -100,7 +100,7 @@ void WarpgroupProducts::Fence(Warp& warp) {
   queue.touched.clear();
 }
 
-void WarpgroupProducts::Touch(Warp& warp, std::span<const Slot> registers) {
+void WarpgroupProducts::Touch(Warp& warp, std::span<const Slot> registers, bool moves) {
   if (!warp.IsTold()) return;
   Queue& queue = QueueOf(warp);
   for (const Product& product : queue.products) {
@@ -110,6 +110,7 @@ void WarpgroupProducts::Touch(Warp& warp, std::span<const Slot> registers) {
                              product.instr->line));
     break;
   }
+  if (moves) return;
   for (const Slot one : registers)
     if (!Meet({&one, 1}, queue.touched)) queue.touched.push_back(one);
 }

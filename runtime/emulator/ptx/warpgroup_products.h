@@ -6,8 +6,8 @@
 //   accumulators, and registers that A is in    nobody may touch them
 //   A and B in shared memory                    nobody may write them
 //
-// What was touched before is the product's once the warp has executed wgmma.fence, as it must before
-// its first. Products that add to the same accumulators, one after the other, need neither.
+// What was touched before is the product's once the warp has executed wgmma.fence, as it must
+// before its first. Products that add to the same accumulators, one after the other, need neither.
 //
 // Nothing is kept of a launch that nobody checks. Threads: as Warp; one of these per block.
 
@@ -36,8 +36,9 @@ class WarpgroupProducts {
   // The warp waits for all groups, but the newest `pending`.
   void Wait(Warp& warp, uint32_t pending);
   void Fence(Warp& warp);
-  // The warp is about to execute something else that names these registers.
-  void Touch(Warp& warp, std::span<const Slot> registers);
+  // The warp is about to execute something else that names these registers. A move needs no fence
+  // behind it: compilers put those of accumulators wherever they like.
+  void Touch(Warp& warp, std::span<const Slot> registers, bool moves);
   void Drop() { queues_.clear(); }
 
  private:

@@ -151,6 +151,22 @@ T Abs(T a) {
   return a < 0 ? Neg(a) : a;
 }
 
+// What is below 0 becomes 0 (.relu).
+template <auto of, typename T>
+T Relu(T a, T b) {
+  return std::max(of(a, b), T{0});
+}
+
+// Of both halves of a word.
+template <auto of, typename T>
+uint32_t InHalves(uint32_t a, uint32_t b) {
+  const auto half = [=](int shift) {
+    return static_cast<uint32_t>(
+        static_cast<uint16_t>(of(static_cast<T>(a >> shift), static_cast<T>(b >> shift))));
+  };
+  return half(0) | half(16) << 16;
+}
+
 // Byte or half i of a word as an A, for dot products.
 template <typename A>
 int32_t Part(uint32_t word, int i) {
@@ -203,6 +219,13 @@ void AddRows(FormTable& table, const std::string& type) {
   }
 }
 
+template <typename T>
+void AddRowsOfPairs(FormTable& table, const std::string& type) {
+  table.Each<InHalves<Add<T>, T>>("add." + type);
+  table.Each<InHalves<Min<T>, T>>("min." + type);
+  table.Each<InHalves<Max<T>, T>>("max." + type);
+}
+
 template <typename A, typename HalfOfA, typename B>
 void AddDotRows(FormTable& table, const std::string& types) {
   table.Each<Dp4a<A, B>>("dp4a" + types);
@@ -218,6 +241,12 @@ FormTable MakeTable() {
   AddRows<int16_t>(table, "s16");
   AddRows<int32_t>(table, "s32");
   AddRows<int64_t>(table, "s64");
+  AddRowsOfPairs<uint16_t>(table, "u16x2");
+  AddRowsOfPairs<int16_t>(table, "s16x2");
+  table.Each<InHalves<Relu<Min<int16_t>, int16_t>, int16_t>>("min.relu.s16x2");
+  table.Each<InHalves<Relu<Max<int16_t>, int16_t>, int16_t>>("max.relu.s16x2");
+  table.Each<Relu<Min<int32_t>, int32_t>>("min.relu.s32");
+  table.Each<Relu<Max<int32_t>, int32_t>>("max.relu.s32");
   table.Each<AddSat>("add.sat.s32");
   table.Each<SubSat>("sub.sat.s32");
   table.Each<MadHiSat>("mad.hi.sat.s32");

@@ -209,7 +209,7 @@ Step RunWatched(Warp& on, const Instr& instr) {
   const Code& code = warp.code();
   const auto index = static_cast<uint32_t>(&instr - code.instrs.data());
   const auto watched = std::ranges::lower_bound(code.watched, index, {}, &Watched::instr);
-  warp.async().products.Touch(warp, watched->registers);
+  warp.async().products.Touch(warp, watched->registers, watched->moves);
   return watched->handler(on, instr);
 }
 
