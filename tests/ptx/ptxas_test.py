@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-HEADER = ".version 8.1\n.target sm_{}\n.address_size 64\n"
+HEADER = ".version 8.7\n.target sm_{}\n.address_size 64\n"
 INTEGERS = ["u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"]
 BITS = ["b8", "b16", "b32", "b64"]
 FLOATS = ["f32", "f64"]
@@ -192,7 +192,80 @@ def draw_architecture(draw):
     return module(body="\n".join(body), target=draw.choice([80, 86, 89, 90]))
 
 
-FAMILIES = [draw_initial_value, draw_variable, draw_names, draw_linkage, draw_parameters, draw_call,
+def draw_product(draw):
+    """wgmma, with operands that are right or nearly so."""
+    depth, types = draw.choice([
+        (16, "f32.f16.f16"), (16, "f16.f16.f16"), (16, "f32.bf16.bf16"), (16, "f16.bf16.bf16"),
+        (8, "f32.tf32.tf32"), (32, "f32.e4m3.e5m2"), (32, "f16.e5m2.e5m2"), (32, "s32.s8.u8"),
+        (32, "s32.s8.s8.satfinite"), (32, "satfinite.s32.u8.u8")])
+    columns = draw.choice([8, 16, 24, 40, 48, 64, 256])
+    sums = types.replace("satfinite.", "").split(".")[0]
+    count = columns // (4 if sums == "f16" else 2)
+    registers = draw.choice(["b32 d", {"f32": "f32 d", "s32": "s32 d", "f16": "f32 d"}[sums]])
+    left = draw.choice(["x", "x", "{a0, a1, a2, a3}"])
+    right = {"f32.t": 2, "f32.e": 2, "f16.e": 2}.get(types[:5], 0 if sums == "s32" else
+                                                      3 if left != "x" else 4)
+    tail = ["1", draw.choice(["1", "-1"]), "0", "1", "0"][:right + draw.choice([0, 0, 0, 1, -1])
+                                                           if right else draw.choice([0, 0, 2])]
+    operands = ", ".join(["{" + ", ".join(f"d{i}" for i in range(count)) + "}", left, "y",
+                          draw.choice(["q", "!q"]), *tail])
+    body = (f".reg .{registers}<{count}>;\n.reg .b32 a<4>;\n.reg .b64 x, y;\n.reg .pred q;\n"
+            f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{types} {operands};")
+    return module(body=body, target=draw.choice(["90a", "90a", "90a", "90"]))
+
+
+def draw_asynchronous(draw):
+    """What sm_90 copies in bulk, and what goes with it."""
+    rank = draw.choice([1, 2, 5])
+    at = ", ".join(["w3"] * draw.choice([rank, rank, rank, rank + 1]))
+    to = draw.choice(["shared::cta", "shared::cluster"])
+    tile, hint = draw.choice(["", ".tile"]), draw.choice(["", ".L2::cache_hint"])
+    cast = draw.choice(["", ".multicast::cluster"])
+    operation = draw.choice(["add", "min", "max", "inc", "dec", "and", "or", "xor"])
+    kind = draw.choice(["u32", "s32", "u64", "s64", "b32", "b64", "f32", "f64", "f16", "bf16",
+                        "noftz.f16", "noftz.bf16"])
+    extra = (", h1" if cast else "") + (", d2" if hint else "")
+    policy = ", d2" if hint else ""
+    size = draw.choice(["256", "w3", "250"])
+    field = draw.choice(["box_dim", "global_dim", "element_stride", "global_stride", "elemtype",
+                         "interleave_layout", "swizzle_mode", "fill_mode"])
+    wide = field == "global_stride"
+    value = draw.choice(["0", "2", "9"])
+    if not field.endswith(("type", "layout", "mode")):
+        value += ", d2" if wide else ", w3"
+    body = [".reg .b16 h<2>;", ".reg .b32 w<8>;", ".reg .b64 d<4>;", ".reg .pred q;",
+            draw.choice([
+                f"cp.async.bulk.tensor.{rank}d.{to}.global{tile}.mbarrier::complete_tx::bytes"
+                f"{cast}{hint} [w1], [d1, {{{at}}}], [w2{draw.choice(['', '+8'])}]{extra};",
+                f"cp.async.bulk.tensor.{rank}d.global.{to}{tile}.bulk_group{hint} "
+                f"[d1, {{{at}}}], [w1]{policy};",
+                f"cp.reduce.async.bulk.tensor.{rank}d.global.{to}.{operation}{tile}.bulk_group{hint}"
+                f" [d1, {{{at}}}], [w1]{policy};",
+                f"cp.async.bulk.{to}.global.mbarrier::complete_tx::bytes{cast}{hint} "
+                f"[w1], [d1], {size}, [w2]{extra};",
+                f"cp.async.bulk.global.{to}.bulk_group{hint} [d1], [w1], {size}{policy};",
+                f"cp.reduce.async.bulk.global.{to}.bulk_group{hint}.{operation}.{kind} "
+                f"[d1], [w1], {size}{policy};",
+                f"tensormap.replace.tile.{field}.{draw.choice(['shared::cta', 'global'])}.b1024."
+                f"b{64 if wide else 32} [d1], {value};",
+                f"mbarrier.{draw.choice(['arrive', 'arrive_drop', 'arrive.expect_tx'])}"
+                f".{draw.choice(['shared::cta', 'shared::cluster'])}.b64 "
+                f"{draw.choice(['_', 'd2'])}, [w1]{draw.choice(['', ', 16'])};",
+                f"mbarrier.init.{to}.b64 [w1], 1;",
+                f"elect.sync {draw.choice(['w1|q', '_|q', 'w1'])}, -1;",
+                f"setmaxnreg.{draw.choice(['inc', 'dec'])}.sync.aligned.u32 "
+                f"{draw.choice([24, 64, 65, 256, 264, 16])};",
+                f"{draw.choice(['mapa', 'getctarank'])}.{to}.u32 w1, w2;",
+                f"mapa.{to}.u32 w1, w2, w3;", f"mapa.u64 d1, d2, w3;",
+                f"fence.proxy.tensormap::generic.acquire.gpu [d1], {draw.choice([128, 64])};",
+                f"barrier.cluster.{draw.choice(['arrive', 'wait'])}"
+                f"{draw.choice(['', '.release', '.acquire', '.relaxed'])}.aligned;",
+                f"{draw.choice(['add', 'min', 'max'])}{draw.choice(['', '.relu'])}"
+                f".{draw.choice(['s16x2', 'u16x2', 's32', 'u32'])} w1, w2, w3;"])]
+    return module(body="\n".join(body), target=draw.choice(["90a", "90a", "90", "80"]))
+
+
+FAMILIES = [draw_product, draw_asynchronous, draw_initial_value, draw_variable, draw_names, draw_linkage, draw_parameters, draw_call,
             draw_address, draw_direction, draw_types, draw_architecture]
 
 

@@ -15,6 +15,7 @@
 #include "coppice/base/status.h"
 
 #include "runtime/emulator/ptx/declared_names.h"
+#include "runtime/emulator/ptx/validator_async.h"
 
 namespace coppice::ptx {
 namespace {
@@ -167,8 +168,9 @@ bool AreModifiersRight(const Opcode& opcode) {
 int LeastCapability(const Opcode& opcode) {
   static constexpr std::array<std::string_view, 9> kOfBF16 = {"add", "atom", "ex2", "mul", "red",
                                                               "set", "setp", "sub", "tanh"};
-  static constexpr std::array<std::string_view, 6> kWhole = {
-      "elect", "griddepcontrol", "setmaxnreg", "stmatrix", "tensormap", "wgmma"};
+  static constexpr std::array<std::string_view, 8> kWhole = {
+      "elect",      "getctarank", "mapa",      "griddepcontrol",
+      "setmaxnreg", "stmatrix",   "tensormap", "wgmma"};
   const bool converts = opcode.name == "cvt";
   const bool bf16 = opcode.Has("bf16") || opcode.Has("bf16x2");
   if (IsOneOf(opcode.name, kWhole) || opcode.Has("cluster") || opcode.Has("shared::cluster") ||
@@ -207,11 +209,13 @@ class FunctionValidator {
   FunctionValidator(const std::unordered_map<std::string_view, const Variable*>& variables,
                     const std::unordered_map<std::string_view, const Function*>& functions,
                     const Function& function,
-                    int capability)
+                    int capability,
+                    bool specific)
       : variables_(variables),
         functions_(functions),
         function_(function),
-        capability_(capability) {}
+        capability_(capability),
+        specific_(specific) {}
 
   absl::Status Validate() {
     COPPICE_RETURN_IF_ERROR(Declare(function_.type.returns, true));
@@ -260,6 +264,11 @@ class FunctionValidator {
         opcodes_.try_emplace(instruction.opcode, instruction.opcode).first->second;
     if (const int least = LeastCapability(opcode); least > capability_)
       return Refuse(instruction.line, "{} needs .target sm_{} or later", instruction.opcode, least);
+    if (!specific_ && NeedsSpecificTarget(instruction.opcode))
+      return Refuse(instruction.line, "{} needs an architecture with an a, as .target sm_90a",
+                    instruction.opcode);
+    if (const std::string wrong = WhatIsWrong(instruction); !wrong.empty())
+      return Refuse(instruction.line, "{} {}", instruction.opcode, wrong);
     if (!AreModifiersRight(opcode))
       return Refuse(instruction.line, "{} has modifiers that do not go together",
                     instruction.opcode);
@@ -285,6 +294,8 @@ class FunctionValidator {
     const bool last = operand == 3;
     if (opcode.name == "cvt" && opcode.types.size() == 2 && operand < 2)
       return opcode.types[operand];
+    // Accumulators.
+    if (opcode.name == "wgmma") return operand == 0 ? std::optional(opcode.types[0]) : std::nullopt;
     if (!one) return std::nullopt;
     if (opcode.name == "ld" && operand == 0) return opcode.type();
     if (opcode.name == "st" && operand == 1) return opcode.type();
@@ -418,6 +429,7 @@ class FunctionValidator {
   const std::unordered_map<std::string_view, const Function*>& functions_;
   const Function& function_;
   const int capability_;
+  const bool specific_;
   DeclaredNames<const Variable*> names_;
   std::unordered_map<std::string_view, Opcode> opcodes_;  // A function has few, again and again.
 };
@@ -443,6 +455,7 @@ bool AreSame(const Prototype& a, const Prototype& b) {
 }
 
 absl::Status Validate(const Module& module, int capability) {
+  const bool specific = module.target.ends_with('a') || module.target.ends_with('f');
   std::unordered_map<std::string_view, const Variable*> variables;
   std::unordered_map<std::string_view, const Function*> functions;
   for (const Variable& variable : module.variables) {
@@ -462,7 +475,7 @@ absl::Status Validate(const Module& module, int capability) {
   }
   for (const Function& function : module.functions)
     COPPICE_RETURN_IF_ERROR(
-        FunctionValidator(variables, functions, function, capability).Validate());
+        FunctionValidator(variables, functions, function, capability, specific).Validate());
   return absl::OkStatus();
 }
 

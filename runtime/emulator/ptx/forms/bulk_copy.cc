@@ -1,9 +1,10 @@
 // cp.async.bulk and cp.reduce.async.bulk: copies of rows of bytes, and of boxes of tensors that
 // maps describe; and what orders them.
 //
-// Slots: d is the address in shared memory, a that of the map or of global memory, b that of the
-// mbarrier or the number of bytes; coordinates, and the mbarrier of a row, follow from Instr::more
-// on. The immediate is the index of offsets: those of the three addresses follow each other there.
+// Slots: d is the address in shared memory, a that of the map or of global memory, b the number of
+// bytes of a row, c the ranks of blocks; from Instr::more on there are coordinates, and the address
+// of the mbarrier and its offset. The immediate has two signed offsets of 32 bits: that of shared
+// memory is the low one.
 
 #include <algorithm>
 #include <array>
@@ -30,7 +31,7 @@
 namespace coppice::ptx {
 namespace {
 
-// The address of operand `d`, `a` or `b`, which has 32 bits or 64, and an offset of 32 bits.
+// Of flags: which addresses have 32 bits.
 constexpr uint8_t kNarrowShared = 1;
 constexpr uint8_t kNarrowGlobal = 2;
 constexpr uint8_t kNarrowBarrier = 4;
@@ -134,14 +135,16 @@ Step EachLaneOf(Warp& warp, const Of& of) {
   return Step::kNext;
 }
 
-LaneAddresses BarrierOf(const Warp& warp, const Instr& instr, Slot slot) {
-  return {warp, slot, (instr.flags & kNarrowBarrier) != 0, 0};
+// Slots `index` of the further ones are its address and an offset.
+LaneAddresses BarrierOf(const Warp& warp, const Instr& instr, uint32_t index) {
+  return {warp, warp.More(instr, index), (instr.flags & kNarrowBarrier) != 0,
+          warp.From<uint64_t>(warp.More(instr, index + 1))[0]};
 }
 
 template <int rank>
 Step LoadBox(Warp& warp, const Instr& instr) {
   const Addresses addresses(warp, instr);
-  const LaneAddresses barriers = BarrierOf(warp, instr, instr.b);
+  const LaneAddresses barriers = BarrierOf(warp, instr, rank);
   return EachLaneOf(warp, [&](int lane) {
     BulkBox box;
     return FindBox(warp, instr, lane, addresses.global[lane], rank, box) &&
@@ -303,7 +306,7 @@ bool FindRow(Warp& warp, int lane, uint64_t global, uint32_t bytes, BulkBox& row
 
 Step LoadRow(Warp& warp, const Instr& instr) {
   const Addresses addresses(warp, instr);
-  const LaneAddresses barriers = BarrierOf(warp, instr, warp.More(instr, 0));
+  const LaneAddresses barriers = BarrierOf(warp, instr, 0);
   return EachLaneOf(warp, [&](int lane) {
     BulkBox row;
     return FindRow(warp, lane, addresses.global[lane], warp.From<uint32_t>(instr.b)[lane], row) &&
@@ -345,28 +348,34 @@ bool TakeAddresses(FunctionDecoder& decoder,
   return true;
 }
 
-Slot TakeBarrier(OperandReader& operands, Instr& to) {
+// Appends the address of an mbarrier, and its offset.
+void TakeBarrier(FunctionDecoder& decoder,
+                 OperandReader& operands,
+                 Instr& to,
+                 std::vector<Slot>& slots) {
   const FunctionDecoder::Address barrier = operands.Address();
-  if (barrier.offset != 0) operands.Fail("an mbarrier behind an offset is not executed");
+  if (!operands.ok()) return;
   if (barrier.narrow) to.flags |= kNarrowBarrier;
-  return barrier.base;
+  slots.push_back(barrier.base);
+  slots.push_back(*decoder.Read({.kind = Operand::Kind::kInteger, .bits = barrier.offset}, 8));
 }
 
 // The coordinates that an address has behind its map.
-bool TakeCoordinates(FunctionDecoder& decoder, const Operand& map, int rank, Instr& to) {
+bool TakeCoordinates(FunctionDecoder& decoder,
+                     const Operand& map,
+                     int rank,
+                     std::vector<Slot>& slots) {
   const std::span<const Operand> given =
       map.elements.size() == 1 && map.elements[0].kind == Operand::Kind::kVector
           ? std::span<const Operand>(map.elements[0].elements)
           : std::span<const Operand>(map.elements);
   if (given.size() != static_cast<size_t>(rank))
     return decoder.Fail(fmt::format("a box of {} dimensions has as many coordinates", rank));
-  std::vector<Slot> slots;
   for (const Operand& coordinate : given) {
     const auto slot = decoder.Read(coordinate, 4);
     if (!slot.has_value()) return false;
     slots.push_back(*slot);
   }
-  to.more = decoder.Append(slots);
   return true;
 }
 
@@ -380,7 +389,7 @@ void TakeBlocks(OperandReader& operands, const Instruction& from, Instr& to) {
 // How many operands hints at caches and other blocks are.
 size_t HintsOf(std::string_view opcode) {
   return (opcode.find(".multicast::cluster") != std::string_view::npos ? 1u : 0u) +
-         (opcode.find(".cache_hint") != std::string_view::npos ? 1u : 0u);
+         (opcode.find("cache_hint") != std::string_view::npos ? 1u : 0u);
 }
 
 // [to], [map, {coordinates}], [mbarrier]{, blocks}{, policy}
@@ -392,10 +401,12 @@ bool DecodeLoadBox(FunctionDecoder& decoder, const Instruction& from, Instr& to)
   const FunctionDecoder::Address shared = operands.Address();
   const Operand& map = operands.next();
   const FunctionDecoder::Address global = operands.Address();
-  to.b = TakeBarrier(operands, to);
+  std::vector<Slot> slots;
+  if (!operands.ok() || !TakeCoordinates(decoder, map, rank, slots)) return false;
+  TakeBarrier(decoder, operands, to, slots);
   TakeBlocks(operands, from, to);
-  return operands.ok() && TakeAddresses(decoder, shared, global, to) &&
-         TakeCoordinates(decoder, map, rank, to);
+  to.more = decoder.Append(slots);
+  return operands.ok() && TakeAddresses(decoder, shared, global, to);
 }
 
 // [map, {coordinates}], [from]{, policy}
@@ -407,8 +418,10 @@ bool DecodeStoreBox(FunctionDecoder& decoder, const Instruction& from, Instr& to
   const Operand& map = operands.next();
   const FunctionDecoder::Address global = operands.Address();
   const FunctionDecoder::Address shared = operands.Address();
-  return operands.ok() && TakeAddresses(decoder, shared, global, to) &&
-         TakeCoordinates(decoder, map, rank, to);
+  std::vector<Slot> slots;
+  if (!operands.ok() || !TakeCoordinates(decoder, map, rank, slots)) return false;
+  to.more = decoder.Append(slots);
+  return TakeAddresses(decoder, shared, global, to);
 }
 
 // [to], [from], bytes, [mbarrier]{, blocks}{, policy}
@@ -419,9 +432,10 @@ bool DecodeLoadRow(FunctionDecoder& decoder, const Instruction& from, Instr& to)
   const FunctionDecoder::Address shared = operands.Address();
   const FunctionDecoder::Address global = operands.Address();
   to.b = operands.Read(4);
-  const Slot barrier = TakeBarrier(operands, to);
+  std::vector<Slot> slots;
+  TakeBarrier(decoder, operands, to, slots);
   TakeBlocks(operands, from, to);
-  to.more = decoder.Append({&barrier, 1});
+  to.more = decoder.Append(slots);
   return operands.ok() && TakeAddresses(decoder, shared, global, to);
 }
 

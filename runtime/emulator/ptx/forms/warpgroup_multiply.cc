@@ -64,9 +64,13 @@ void AddProducts(FormTable& rows, const char* modifier = "", uint8_t flags = 0) 
   const bool integers = kPerWord<A> == 4 && Sums::kOfIntegers;
   for (int columns = 8; columns <= kWarpgroupColumnsMax; columns += 8) {
     if (integers && columns > 32 && columns % 16 != 0) continue;
-    rows.Decoded(fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}{}.{}.{}.{}", columns,
-                             Of::kDepth, modifier, Sums::kName, A::kName, B::kName),
-                 DecodeWarpgroupMultiply<Of::kRegisters>, Of::Run, flags);
+    const auto add = [&](const char* before, const char* behind) {
+      rows.Decoded(fmt::format("wgmma.mma_async.sync.aligned.m64n{}k{}{}.{}.{}.{}{}", columns,
+                               Of::kDepth, before, Sums::kName, A::kName, B::kName, behind),
+                   DecodeWarpgroupMultiply<Of::kRegisters>, Of::Run, flags);
+    };
+    add(modifier, "");
+    if (flags != 0) add("", modifier);
   }
 }
 

@@ -1,0 +1,111 @@
+// Rules of single opcodes, by their first word.
+
+#include "runtime/emulator/ptx/validator_async.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+namespace coppice::ptx {
+namespace {
+
+bool Has(std::string_view opcode, std::string_view part) {
+  return opcode.find(part) != std::string_view::npos;
+}
+
+// The value of an operand that is an integer; `otherwise` of others.
+uint64_t IntegerOr(const Instruction& instruction, size_t operand, uint64_t otherwise) {
+  if (operand >= instruction.operands.size()) return otherwise;
+  const Operand& found = instruction.operands[operand];
+  return found.kind == Operand::Kind::kInteger ? found.bits : otherwise;
+}
+
+std::string OfProduct(const Instruction& instruction) {
+  const std::string_view opcode = instruction.opcode;
+  if (!Has(opcode, ".mma_async")) return {};
+  const bool integers = Has(opcode, ".s32.");
+  const bool halves = opcode.ends_with(".f16.f16") || opcode.ends_with(".bf16");
+  const bool fragments =
+      instruction.operands.size() > 1 && instruction.operands[1].kind == Operand::Kind::kVector;
+  const size_t count = integers ? 4 : !halves ? 6 : fragments ? 7 : 8;
+  if (instruction.operands.size() != count) return fmt::format("has {} operands", count);
+  return {};
+}
+
+std::string OfBulkCopy(const Instruction& instruction) {
+  const std::string_view opcode = instruction.opcode;
+  if (!Has(opcode, ".bulk")) return {};
+  if (Has(opcode, ".multicast::cluster") && !Has(opcode, ".shared::cluster."))
+    return "copies to blocks of a cluster, but not to .shared::cluster";
+  if (Has(opcode, ".bulk_group") && Has(opcode, ".shared::cluster"))
+    return "reads from .shared::cta";
+  const bool row = instruction.operands.size() > 2 && !Has(opcode, ".tensor");
+  if (row && IntegerOr(instruction, 2, 0) % 16 != 0) return "copies a multiple of 16 bytes";
+  return {};
+}
+
+// Fields of a tensor map that have a place per dimension, and those that are constants.
+struct Field {
+  std::string_view name;
+  uint64_t most;
+  bool constant;
+};
+constexpr Field kFields[] = {
+    {".box_dim.", 4, false},        {".global_dim.", 4, false}, {".global_stride.", 4, false},
+    {".element_stride.", 4, false}, {".elemtype.", 12, true},   {".interleave_layout.", 2, true},
+    {".swizzle_mode.", 3, true},    {".fill_mode.", 1, true},
+};
+
+std::string OfTensorMap(const Instruction& instruction) {
+  for (const Field& field : kFields) {
+    if (!Has(instruction.opcode, field.name)) continue;
+    const uint64_t given = IntegerOr(instruction, 1, ~uint64_t{0});
+    if (given > field.most)
+      return fmt::format("takes a constant from 0 to {} behind the address", field.most);
+  }
+  return {};
+}
+
+std::string OfBarrier(const Instruction& instruction) {
+  const std::string_view opcode = instruction.opcode;
+  if (!Has(opcode, ".shared::cluster")) return {};
+  const bool arrives = opcode.starts_with("mbarrier.arrive");
+  if (!arrives && !Has(opcode, ".expect_tx") && !Has(opcode, ".complete_tx"))
+    return "is for barriers of its own block";
+  if (arrives && instruction.operands.front().kind != Operand::Kind::kSink)
+    return "gives no state of another block's barrier: write _";
+  return {};
+}
+
+std::string OfRegisters(const Instruction& instruction) {
+  const uint64_t count = IntegerOr(instruction, 0, 24);
+  return count < 24 || count > 256 || count % 8 != 0 ? "takes a multiple of 8 from 24 to 256"
+                                                     : std::string();
+}
+
+}  // namespace
+
+bool NeedsSpecificTarget(std::string_view opcode) {
+  return opcode.starts_with("wgmma.") || opcode.starts_with("setmaxnreg.") ||
+         opcode.starts_with("tensormap.replace.");
+}
+
+std::string WhatIsWrong(const Instruction& instruction) {
+  const std::string_view opcode = instruction.opcode;
+  if (instruction.operands.empty()) return {};
+  if (opcode.starts_with("wgmma.")) return OfProduct(instruction);
+  if (opcode.starts_with("cp.")) return OfBulkCopy(instruction);
+  if (opcode.starts_with("tensormap.replace.")) return OfTensorMap(instruction);
+  if (opcode.starts_with("mbarrier.")) return OfBarrier(instruction);
+  if (opcode.starts_with("setmaxnreg.")) return OfRegisters(instruction);
+  if (opcode.starts_with("fence.proxy.tensormap") && IntegerOr(instruction, 1, 128) != 128)
+    return "is for 128 bytes";
+  if ((opcode.starts_with("mapa.shared") || opcode.starts_with("getctarank.shared")) &&
+      !Has(opcode, "::cluster"))
+    return "is for .shared::cluster";
+  if (opcode == "elect.sync" && instruction.operands.front().kind != Operand::Kind::kPair)
+    return "writes a register and a predicate: d|p";
+  return {};
+}
+
+}  // namespace coppice::ptx
