@@ -93,14 +93,6 @@ void Print(std::string_view text) {
   std::fflush(stdout);
 }
 
-// That of a launch without clusters has one block.
-std::array<unsigned, 3> ClusterOf(const KernelWork& work) {
-  constexpr std::array<unsigned, 3> kNone = {0, 0, 0};
-  if (work.attributes.cluster != kNone) return work.attributes.cluster;
-  const std::array<unsigned, 3>& required = work.kernel.ptx->required_cluster;
-  return required != kNone ? required : std::array<unsigned, 3>{1, 1, 1};
-}
-
 struct Execution {
   ptx::Launch launch;
   ptx::Environment environment;
@@ -115,7 +107,7 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
       .launch = {.kernel = work.kernel.ptx,
                  .grid = work.grid,
                  .block = work.block,
-                 .cluster = ClusterOf(work),
+                 .cluster = work.attributes.cluster,
                  .dynamic_shared_bytes = work.shared_bytes,
                  .parameters = work.parameters,
                  .cooperative = work.attributes.cooperative},

@@ -119,6 +119,11 @@ TEST(BulkBoxTest, WhatNoDeviceCopiesIsRefused) {
   map.strides[0] = 40;
   EXPECT_THAT(why(map), HasSubstr("stride of 40 bytes"));
   map = good;
+  map.last_dimension = 4;
+  std::ranges::fill(map.last_in_box, uint8_t{255});
+  std::ranges::fill(map.element_strides, uint8_t{1});
+  EXPECT_THAT(why(map, 5), HasSubstr("boxes of more than 262144 bytes"));
+  map = good;
   map.interleave = 1;
   EXPECT_THAT(why(map), HasSubstr("interleaved"));
 }
@@ -142,7 +147,8 @@ constexpr char kRoundTrip[] = R"(.version 8.0
   @%p1 mbarrier.init.shared::cta.b64 [%r3], 1;
   bar.sync 0;
   @%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 512;
-  @%p1 cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%rd1, {%r9, %r10}], [%r3];
+  @%p1 cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes
+      [%r2], [%rd1, {%r9, %r10}], [%r3];
 WAIT:
   mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;
   @!%p2 bra WAIT;
@@ -323,6 +329,40 @@ TEST(BulkCopyTest, RowsAreCopiedAndReduced) {
     const uint64_t to = launcher.Allocate(std::vector<uint32_t>(64, 10));
     ExpectClean(launcher.Run("K", {}, from, to));
     EXPECT_THAT(launcher.Read<uint32_t>(to, 64), testing::Each(store.stored)) << store.opcode;
+  }
+}
+
+std::string RowKernel(std::string_view line, std::string_view other) {
+  std::string text = kRowKernel;
+  text.replace(text.find("STORE"), 5,
+               "cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r2], 256;");
+  return text.replace(text.find(line), line.size(), other);
+}
+
+TEST(BulkCopyTest, NoBytesAreCopied) {
+  std::string text = RowKernel("[%rd1], 256, [%r3];", "[%rd1], 0, [%r3];");
+  text = text.replace(text.find("[%r2], 256;"), 11, "[%r2], 0;");
+  text = text.replace(text.find("[%r3], 256;"), 11, "[%r3], 0;");
+  Launcher launcher(text);
+  ExpectClean(launcher.Run("K", {}, launcher.AllocateBytes(16), launcher.AllocateBytes(16)));
+}
+
+TEST(BulkCopyTest, AddressesAreChecked) {
+  struct {
+    const char* line;
+    const char* other;
+  } constexpr kMutants[] = {
+      {"ld.param.u64 %rd1, [from];", "mov.u64 %rd1, -16;"},
+      {"ld.param.u64 %rd2, [to];", "mov.u64 %rd2, -16;"},
+      {"mov.u32 %r2, s;", "mov.u32 %r2, 0x2000000;"},
+      {"mov.u32 %r2, s;", "mov.u32 %r2, 512;"},
+  };
+  for (const auto& mutant : kMutants) {
+    Launcher launcher(RowKernel(mutant.line, mutant.other));
+    const Outcome outcome =
+        launcher.Run("K", {}, launcher.AllocateBytes(256), launcher.AllocateBytes(256));
+    ASSERT_TRUE(outcome.fault.has_value()) << mutant.other;
+    EXPECT_EQ(outcome.fault->kind, Finding::Kind::kIllegalAddress) << mutant.other;
   }
 }
 

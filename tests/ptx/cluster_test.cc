@@ -139,7 +139,8 @@ constexpr char kMulticast[] = R"(.version 8.0
   barrier.cluster.arrive.aligned;
   barrier.cluster.wait.aligned;
   mov.u16 %h1, 15;
-  @%p2 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r2], [%rd1], 128, [%r3], %h1;
+  @%p2 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+      [%r2], [%rd1], 128, [%r3], %h1;
 WAIT:
   mbarrier.try_wait.parity.shared::cta.b64 %p3, [%r3], 0;
   @!%p3 bra WAIT;
@@ -168,6 +169,100 @@ TEST(ClusterTest, OneCopyReachesAllBlocks) {
     for (uint32_t i = 0; i < 256; ++i)
       ASSERT_EQ(stored[i], 100 + i % 32) << i;
   }
+}
+
+// A kernel of two blocks, of which both execute these lines.
+std::string PairKernel(std::string_view body) {
+  return std::string(R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry K(.param .u64 out) .reqnctapercluster 2 {
+  .reg .pred %p<8>; .reg .b32 %r<24>; .reg .b64 %rd<8>;
+  .shared .align 128 .b32 s[32]; .shared .align 8 .b64 bar;
+  ld.param.u64 %rd1, [out];
+  mov.u32 %r1, %tid.x; mov.u32 %r2, s; mov.u32 %r3, bar; mov.u32 %r4, %cluster_ctarank;
+  xor.b32 %r5, %r4, 1; setp.eq.u32 %p1, %r1, 0; setp.eq.u32 %p2, %r4, 0;
+)") + std::string(body) +
+         "ret;\n}\n";
+}
+
+Outcome RunPair(std::string_view body, uint64_t seed = 1) {
+  Launcher launcher(PairKernel(body));
+  launcher.seed = seed;
+  return launcher.Run("K", {.grid = {2, 1, 1}, .block = {64, 1, 1}}, launcher.AllocateBytes(1024));
+}
+
+TEST(ClusterTest, ABarrierWaitsForThoseWhoHaveNotExited) {
+  // Block 0 arrives and exits; its threads do not stand in for those of block 1.
+  for (uint64_t seed = 1; seed <= kSeedsOfClusters; ++seed)
+    ExpectClean(
+        RunPair("barrier.cluster.arrive;\n@%p2 exit;\nbarrier.cluster.wait;\n"
+                "barrier.cluster.arrive;\nbarrier.cluster.wait;\n",
+                seed));
+}
+
+TEST(ClusterTest, LanesWaitInPhasesOfTheirOwn) {
+  // Odd lanes are a phase ahead.
+  ExpectClean(
+      RunPair("and.b32 %r6, %r1, 1; setp.eq.u32 %p3, %r6, 0;\nbarrier.cluster.arrive;\n"
+              "@%p3 bra EVEN;\nbarrier.cluster.wait;\nbarrier.cluster.arrive;\n"
+              "bra END;\nEVEN:\nbarrier.cluster.wait;\nbarrier.cluster.arrive;\nEND:\n"
+              "barrier.cluster.wait;\n"));
+}
+
+TEST(ClusterTest, WhoMisusesTheBarrierIsFound) {
+  EXPECT_THAT(RunPair("barrier.cluster.wait;\n").fault->message, HasSubstr("has not arrived"));
+  EXPECT_THAT(RunPair("barrier.cluster.arrive;\nbarrier.cluster.arrive;\n").fault->message,
+              HasSubstr("arrives at the cluster's barrier again"));
+}
+
+TEST(ClusterTest, ABlockThatHasEndedHasNoMemory) {
+  // Block 0 says that it ends; block 1 waits for that.
+  const Outcome outcome = RunPair(
+      "barrier.cluster.arrive;\nbarrier.cluster.wait;\nmapa.shared::cluster.u32 %r6, %r2, %r5;\n"
+      "@%p2 st.relaxed.gpu.global.u32 [%rd1], 1;\n@%p2 exit;\nL:\n"
+      "ld.relaxed.gpu.global.u32 %r8, [%rd1]; setp.ne.u32 %p4, %r8, 1;\n@%p4 bra L;\n"
+      "ld.shared::cluster.u32 %r7, [%r6];\n");
+  ASSERT_TRUE(outcome.fault.has_value());
+  EXPECT_THAT(outcome.fault->message, HasSubstr("which has ended"));
+}
+
+TEST(ClusterTest, ACopyOfAThreadStaysInItsBlock) {
+  const Outcome outcome = RunPair(
+      "mapa.shared::cluster.u32 %r6, %r2, %r5;\n"
+      "cp.async.ca.shared.global [%r6], [%rd1], 4;\n");
+  EXPECT_THAT(outcome.fault->message, HasSubstr("outside of the block's own shared memory"));
+}
+
+TEST(ClusterTest, AnArrivalAtAnotherBlockOrdersGlobalMemory) {
+  // Block 1 writes and arrives at block 0's barrier, which waits and reads.
+  for (uint64_t seed = 1; seed <= kSeedsOfClusters; ++seed)
+    ExpectClean(
+        RunPair("@%p1 mbarrier.init.shared::cta.b64 [%r3], 1;\n"
+                "barrier.cluster.arrive;\nbarrier.cluster.wait;\n"
+                "setp.ne.u32 %p3, %r4, 0; and.pred %p3, %p3, %p1; and.pred %p4, %p2, %p1;\n"
+                "@%p3 st.global.u32 [%rd1], 7;\n"
+                "mapa.shared::cluster.u32 %r6, %r3, %r5;\n"
+                "@%p3 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r6];\n"
+                "@!%p4 bra END;\nWAIT:\n"
+                "mbarrier.try_wait.parity.shared::cta.b64 %p5, [%r3], 0;\n"
+                "@!%p5 bra WAIT;\nld.global.u32 %r7, [%rd1];\nEND:\n"
+                "barrier.cluster.arrive;\nbarrier.cluster.wait;\n",
+                seed));
+}
+
+TEST(ClusterTest, AddressesOfOtherBlocksAreTold) {
+  Launcher launcher(
+      PairKernel("cvt.u64.u32 %rd2, %r2; cvta.shared.u64 %rd2, %rd2; mapa.u64 %rd3, %rd2, %r5;\n"
+                 "isspacep.shared::cta %p3, %rd2; isspacep.shared::cta %p4, %rd3;\n"
+                 "isspacep.shared::cluster %p5, %rd3;\n"
+                 "selp.u32 %r6, 1, 0, %p3; selp.u32 %r7, 1, 0, %p4; selp.u32 %r8, 1, 0, %p5;\n"
+                 "getctarank.u64 %r9, %rd3; mad.lo.u32 %r10, %r4, 16, 0;\n"
+                 "cvt.u64.u32 %rd4, %r10; add.s64 %rd4, %rd4, %rd1;\n"
+                 "@%p1 st.global.v4.u32 [%rd4], {%r6, %r7, %r8, %r9};\n"));
+  const uint64_t out = launcher.AllocateBytes(32);
+  ExpectClean(launcher.Run("K", {.grid = {2, 1, 1}, .block = {32, 1, 1}}, out));
+  EXPECT_THAT(launcher.Read<uint32_t>(out, 8), testing::ElementsAre(1, 0, 1, 1, 1, 0, 1, 0));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class Launcher {
   struct Shape {
     std::array<unsigned, 3> grid = {1, 1, 1};
     std::array<unsigned, 3> block = {1, 1, 1};
-    std::array<unsigned, 3> cluster = {1, 1, 1};
+    std::array<unsigned, 3> cluster = {0, 0, 0};  // Zeros: as the kernel requires.
     int64_t shared = 0;
     bool cooperative = false;
   };

@@ -239,8 +239,8 @@ def draw_asynchronous(draw):
                 f"{cast}{hint} [w1], [d1, {{{at}}}], [w2{draw.choice(['', '+8'])}]{extra};",
                 f"cp.async.bulk.tensor.{rank}d.global.{to}{tile}.bulk_group{hint} "
                 f"[d1, {{{at}}}], [w1]{policy};",
-                f"cp.reduce.async.bulk.tensor.{rank}d.global.{to}.{operation}{tile}.bulk_group{hint}"
-                f" [d1, {{{at}}}], [w1]{policy};",
+                f"cp.reduce.async.bulk.tensor.{rank}d.global.{to}.{operation}{tile}.bulk_group"
+                f"{hint} [d1, {{{at}}}], [w1]{policy};",
                 f"cp.async.bulk.{to}.global.mbarrier::complete_tx::bytes{cast}{hint} "
                 f"[w1], [d1], {size}, [w2]{extra};",
                 f"cp.async.bulk.global.{to}.bulk_group{hint} [d1], [w1], {size}{policy};",
@@ -265,8 +265,9 @@ def draw_asynchronous(draw):
     return module(body="\n".join(body), target=draw.choice(["90a", "90a", "90", "80"]))
 
 
-FAMILIES = [draw_product, draw_asynchronous, draw_initial_value, draw_variable, draw_names, draw_linkage, draw_parameters, draw_call,
-            draw_address, draw_direction, draw_types, draw_architecture]
+FAMILIES = [draw_product, draw_asynchronous, draw_initial_value, draw_variable, draw_names,
+            draw_linkage, draw_parameters, draw_call, draw_address, draw_direction, draw_types,
+            draw_architecture]
 
 
 def compare(ptxas, coppice, folder, number, text):

@@ -312,7 +312,8 @@ constexpr char kChecked[] = R"(.version 8.0
   mov.f32 %f3, 0f00000000;
   setp.eq.u32 %p1, %r1, %r1;
   wgmma.fence.sync.aligned;
-  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1, %f2, %f3}, %rd4, %rd5, %p1, 1, 1, 0, 0;
+  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+      {%f0, %f1, %f2, %f3}, %rd4, %rd5, %p1, 1, 1, 0, 0;
   wgmma.commit_group.sync.aligned;
   wgmma.wait_group.sync.aligned 0;
   bar.sync 0;
@@ -384,6 +385,21 @@ TEST(WarpgroupMultiplyTest, OperandsThatChangeUnderWayAreFound) {
   EXPECT_THAT(
       RunChecked(text, 1).findings,
       Contains(Field(&Finding::message, HasSubstr("was written before it was waited for"))));
+}
+
+TEST(WarpgroupMultiplyTest, ProductsOfOneAnothersRegistersAreFound) {
+  // The second product has accumulators of the first as registers of A.
+  const std::string text = ChangedProduct(
+      "  wgmma.commit_group.sync.aligned;\n",
+      "  wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f4, %f5, %f6, %f7}, {%f0, %f1, %f2, "
+      "%f3}, %rd5, %p1, 1, 1, 0;\n  wgmma.commit_group.sync.aligned;\n");
+  std::string declared = text;
+  declared.replace(declared.find(".reg .f32 %f<4>"), 15, ".reg .b32 %f<8>");
+  declared.replace(declared.find("  wgmma.fence"), 0,
+                   "  mov.b32 %f4, 0; mov.b32 %f5, 0; mov.b32 %f6, 0; mov.b32 %f7, 0;\n");
+  EXPECT_THAT(RunChecked(declared, 1).findings,
+              Contains(Field(&Finding::message, HasSubstr("starts a product of registers of the "
+                                                          "one of line"))));
 }
 
 TEST(WarpgroupMultiplyTest, WhatNoDeviceMultipliesIsAFault) {

@@ -137,6 +137,11 @@ absl::Status KernelRun::SetShape(const PtxRunOptions& options) {
     return InvalidArgument(
         "--shared {}: with {} static bytes of kernel {} a block has more than {}; give less",
         options.shared_bytes, kernel().shared_bytes, kernel().code->name, kBlockSharedBytesMax);
+  const std::array<unsigned, 3> cluster = ptx::ClusterOf(launch_);
+  for (size_t i = 0; i < cluster.size(); ++i)
+    if (launch_.grid[i] % cluster[i] != 0)
+      return InvalidArgument("--grid: {} blocks are not a multiple of the {} of a cluster of {}",
+                             launch_.grid[i], cluster[i], kernel().code->name);
   return CheckCooperative(launch_);
 }
 

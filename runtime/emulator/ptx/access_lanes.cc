@@ -46,6 +46,8 @@ bool ReadGlobalCells(
 
 Space Accesses::SpaceOf(const Actor& actor, const Reach& reach, uint64_t bytes) const {
   if (reach.space == Space::kShared) return Space::kShared;
+  // What blocks of a cluster do to each other's memory is not checked.
+  if (actor.warp.block().cluster->members.size() > 1) return Space::kGeneric;
   uint64_t begin = ~uint64_t{0};
   uint64_t end = 0;
   for (const uint64_t address : reach.address) {

@@ -147,7 +147,8 @@ void Accesses::MeetInWarp(ResidentWarp& warp) {
 
 void Accesses::Acquire(Actor& actor, Space space) {
   actor.shadow.order.Acquire(actor.index);
-  if (space != Space::kShared) actor.shadow.acquired = order_.releases();
+  const bool clustered = actor.warp.block().cluster->members.size() > 1;
+  if (space != Space::kShared || clustered) actor.shadow.acquired = order_.releases();
   actor.now = actor.shadow.order.Now();
 }
 

@@ -34,6 +34,7 @@ Block::Block(LaunchState& state, Memory& memory, Accesses* accesses)
           ? kernel.shared_bytes
           : std::max(kernel.shared_bytes, kernel.dynamic_offset + launch.dynamic_shared_bytes)));
   block_.shared = shared_;
+  block_.async = &async_;
   const int warps = (state.block_threads + kLanes - 1) / kLanes;
   for (int i = 0; i < warps; ++i) {
     ResidentWarp& warp = *warps_.emplace_back(
@@ -50,7 +51,7 @@ void Block::Start(const std::array<unsigned, 3>& position,
                   const std::array<unsigned, 3>& cluster,
                   const std::array<unsigned, 3>& in_cluster) {
   if (accesses_ != nullptr) accesses_->Start(block_);
-  block_.async.Drop();
+  async_.Drop();
   const auto& grid = state_.launch.grid;
   block_.index = position[0] + uint64_t{grid[0]} * (position[1] + uint64_t{grid[1]} * position[2]);
   block_.position = position;
@@ -58,7 +59,8 @@ void Block::Start(const std::array<unsigned, 3>& position,
   waits_in_loop_ = false;
   std::fill(shared_.begin(), shared_.end(), kPoison);
   barriers_ = {};
-  phases_.assign(warps_.size(), 0);
+  arrived_in_.assign(warps_.size() * kLanes, 0);
+  block_.running = true;
   for (size_t i = 0; i < warps_.size(); ++i) {
     const int first = static_cast<int>(i) * kLanes;
     const int lanes = std::min(state_.block_threads - first, kLanes);
@@ -120,18 +122,49 @@ Step Block::Arrive(ResidentWarp& warp, int barrier, int threads, bool waits, uin
 }
 
 Step Block::ArriveAtCluster(ResidentWarp& warp) {
-  phases_[static_cast<size_t>(warp.index())] = block_.cluster->Arrive(std::popcount(warp.mask()));
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    uint64_t& arrived_in = arrived_in_[static_cast<size_t>(warp.ThreadOf(lane))];
+    if (arrived_in != 0) {
+      warp.Fault(Finding::Kind::kIllegalInstruction, lane,
+                 "arrives at the cluster's barrier again, and has not waited there");
+      return Step::kStop;
+    }
+    arrived_in = block_.cluster->phase() + 1;
+  }
+  block_.cluster->Arrive(std::popcount(warp.mask()));
   return Step::kNext;
 }
 
 Step Block::WaitForCluster(ResidentWarp& warp) {
-  if (block_.cluster->HasOpened(phases_[static_cast<size_t>(warp.index())])) return Step::kNext;
+  uint32_t waiting = 0;
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    const uint64_t arrived_in = arrived_in_[static_cast<size_t>(warp.ThreadOf(lane))];
+    if (arrived_in == 0) {
+      warp.Fault(Finding::Kind::kIllegalInstruction, lane,
+                 "waits at the cluster's barrier, and has not arrived there");
+      return Step::kStop;
+    }
+    waiting |= static_cast<uint32_t>(arrived_in == block_.cluster->phase() + 1) << lane;
+  }
+  if (waiting == 0) {
+    LeaveCluster(warp, warp.mask());
+    return Step::kNext;
+  }
+  if (waiting != warp.mask()) warp.Restrict(waiting);
   return warp.WaitAtBarrier(kClusterBarrier);
+}
+
+void Block::LeaveCluster(const ResidentWarp& warp, uint32_t lanes) {
+  for (; lanes != 0; lanes &= lanes - 1)
+    arrived_in_[static_cast<size_t>(warp.ThreadOf(std::countr_zero(lanes)))] = 0;
 }
 
 void Block::OpenClusterBarrier() {
   for (const auto& warp : warps_)
-    warp->Release(kClusterBarrier, [](const Fragment&) {});
+    warp->Release(kClusterBarrier,
+                  [&](const Fragment& fragment) { LeaveCluster(*warp, fragment.mask); });
 }
 
 void Block::OpenIfComplete(int number) {
@@ -167,10 +200,19 @@ void Block::Finish(const Barrier& barrier, const Fragment& fragment) {
   }
 }
 
-void Block::OnExit(int threads) {
+void Block::OnExit(ResidentWarp& warp) {
+  const int threads = std::popcount(warp.mask());
+  int arrived = 0;
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int thread = warp.ThreadOf(std::countr_zero(lanes));
+    arrived += arrived_in_[static_cast<size_t>(thread)] == block_.cluster->phase() + 1 ? 1 : 0;
+  }
   live_ -= threads;
-  if (live_ == 0) block_.async.bulk.Finish();
-  block_.cluster->OnExit(threads);
+  if (live_ == 0) {
+    async_.bulk.Finish();
+    block_.running = false;
+  }
+  block_.cluster->OnExit(threads, arrived);
   for (int i = 0; i < kCount; ++i)
     OpenIfComplete(i);
 }

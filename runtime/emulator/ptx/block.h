@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/emulator/ptx/accesses.h"
+#include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/block_state.h"
 #include "runtime/emulator/ptx/launch_state.h"
 #include "runtime/emulator/ptx/memory.h"
@@ -56,7 +57,9 @@ class Block final : public ResidentWarp::Barriers {
       ResidentWarp& warp, int barrier, int threads, bool waits, uint32_t predicate) override;
   Step ArriveAtCluster(ResidentWarp& warp) override;
   Step WaitForCluster(ResidentWarp& warp) override;
-  void OnExit(int threads) override;
+  void OnExit(ResidentWarp& warp) override;
+  // Lanes of a warp have waited at the cluster's barrier.
+  void LeaveCluster(const ResidentWarp& warp, uint32_t lanes);
   Rest RunWarps(int64_t instructions);
   void OpenIfComplete(int barrier);
   static void Finish(const Barrier& barrier, const Fragment& fragment);
@@ -68,12 +71,15 @@ class Block final : public ResidentWarp::Barriers {
 
   LaunchState& state_;
   Accesses* accesses_;
+  AsyncWork async_;
   BlockState block_;
   int live_ = 0;
   bool waits_in_loop_ = false;
   std::vector<std::byte> shared_;
   std::array<Barrier, kCount> barriers_;
-  std::vector<uint64_t> phases_;  // By warp: of the cluster's barrier, when it arrived last.
+  // By thread: one more than the phase of the cluster's barrier that it has arrived in, and not
+  // waited for; 0: none.
+  std::vector<uint64_t> arrived_in_;
   std::vector<std::unique_ptr<ResidentWarp>> warps_;
   std::vector<size_t> order_;  // Of warps_, as they run.
   std::vector<Rest> rests_;

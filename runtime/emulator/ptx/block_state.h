@@ -10,12 +10,12 @@
 #include <span>
 #include <vector>
 
-#include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/shadow.h"
 
 namespace coppice::ptx {
 
 class Warp;
+struct AsyncWork;
 struct BlockState;
 
 // What the blocks of a cluster know of each other.
@@ -23,13 +23,17 @@ class ClusterState {
  public:
   std::vector<BlockState*> members;  // By rank.
 
-  // So many threads arrive at the barrier: returns its phase, which has opened once all have.
-  virtual uint64_t Arrive(int threads) = 0;
-  virtual bool HasOpened(uint64_t phase) const = 0;
-  virtual void OnExit(int threads) = 0;
+  // How often the barrier has opened.
+  uint64_t phase() const { return phase_; }
+  // So many threads arrive at the barrier, which opens once all have that have not exited.
+  virtual void Arrive(int threads) = 0;
+  // Threads exit, of which some have arrived in this phase.
+  virtual void OnExit(int threads, int arrived) = 0;
 
  protected:
   ~ClusterState() = default;
+
+  uint64_t phase_ = 0;
 };
 
 struct BlockState {
@@ -41,7 +45,8 @@ struct BlockState {
   Warp* warp = nullptr;    // One of its own, on whose behalf other blocks copy.
   bool gives_way = false;  // A warp of it waits for other blocks.
   BlockShadow shadow;      // Kept if accesses are checked.
-  AsyncWork async;
+  AsyncWork* async = nullptr;
+  bool running = false;  // A thread of it has not exited.
 };
 
 }  // namespace coppice::ptx

@@ -11,6 +11,9 @@
 namespace coppice::ptx {
 namespace {
 
+constexpr uint64_t kBoxAlignment = 128;
+constexpr int64_t kBoxBytesMax = 1 << 18;  // No block has as much shared memory.
+
 // What a device would not take, and what is not executed here; empty: neither.
 std::string WhyNot(const TensorMap& map, int rank) {
   const unsigned element = TensorMap::BytesOf(map.type);
@@ -46,6 +49,7 @@ std::optional<BulkBox> BoxOf(const TensorMap& map,
   const auto element = static_cast<int64_t>(TensorMap::BytesOf(map.type));
   const int64_t columns = map.last_in_box[0] + 1;
   BulkBox box{.row_bytes = static_cast<uint32_t>(columns * element),
+              .alignment = kBoxAlignment,
               .swizzle = map.swizzle,
               .type = map.type,
               .fills_nan = map.fill != 0};
@@ -58,6 +62,10 @@ std::optional<BulkBox> BoxOf(const TensorMap& map,
     const int64_t stride = map.element_strides[i];
     counts[i] = (map.last_in_box[i] + stride) / stride;
     rows *= counts[i];
+  }
+  if (rows * box.row_bytes > kBoxBytesMax) {
+    why = fmt::format("has boxes of more than {} bytes", kBoxBytesMax);
+    return std::nullopt;
   }
   for (int64_t row = 0; row < rows; ++row) {
     BulkBox::Row added{.address = map.address + static_cast<uint64_t>((at[0] + first) * element),

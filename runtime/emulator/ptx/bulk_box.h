@@ -27,13 +27,14 @@ struct BulkBox {
     uint32_t bytes = 0;
   };
 
-  uint32_t row_bytes = 0;  // A multiple of 16.
-  int swizzle = 0;         // swizzle.h
+  uint32_t row_bytes = 0;   // A multiple of 16.
+  uint64_t alignment = 16;  // Of its place in shared memory.
+  int swizzle = 0;          // swizzle.h
   TensorMap::Type type = TensorMap::Type::kUint8;
   bool fills_nan = false;  // What is out of bounds; else 0.
   std::vector<Row> rows;
 
-  uint32_t bytes() const { return row_bytes * static_cast<uint32_t>(rows.size()); }
+  uint64_t bytes() const { return uint64_t{row_bytes} * rows.size(); }
 };
 
 using BoxCoordinates = std::array<int32_t, TensorMap::kRankMax>;  // Of the first element.

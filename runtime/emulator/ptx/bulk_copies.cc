@@ -23,11 +23,10 @@ constexpr uint64_t kPieceMax = 16;  // Of global memory, as it is told.
 // Calls `of(address, bytes)` with pieces that are aligned to their size.
 template <typename Of>
 bool EachPiece(uint64_t address, uint64_t bytes, uint64_t most, const Of& of) {
-  for (const uint64_t end = address + bytes; address < end;) {
-    const uint64_t aligned = address & (0 - address);
-    const uint64_t piece = std::min({most, aligned, std::bit_floor(end - address)});
+  for (uint64_t piece = 0; bytes != 0; address += piece, bytes -= piece) {
+    const uint64_t aligned = address == 0 ? most : address & (0 - address);
+    piece = std::min({most, aligned, std::bit_floor(bytes)});
     if (!of(address, piece)) return false;
-    address += piece;
   }
   return true;
 }
@@ -48,14 +47,13 @@ std::byte* FindShared(Warp& on,
                       uint64_t shared,
                       AccessKind kind) {
   ResidentWarp& warp = static_cast<ResidentWarp&>(on);
-  const uint64_t alignment = box.rows.size() > 1 ? 128 : kSwizzleUnit;
   const uint64_t line = uint64_t{kSwizzleUnit} << box.swizzle;  // Units stay in theirs.
   const uint64_t bytes = (box.bytes() + line - 1) / line * line;
   const char* const verb = kind == AccessKind::kRead ? "reads" : "writes";
-  if (shared % alignment != 0) {
+  if (shared % box.alignment != 0) {
     warp.Fault(Finding::Kind::kMisaligned, lane,
                fmt::format("{} {} bytes at {:#x} of shared memory, which is not a multiple of {}",
-                           verb, box.bytes(), shared, alignment),
+                           verb, box.bytes(), shared, box.alignment),
                shared);
     return nullptr;
   }
@@ -72,6 +70,7 @@ std::byte* FindShared(Warp& on,
 
 // What is found about one lane's bytes.
 void TellShared(Warp& warp, int lane, std::byte* host, uint64_t bytes, AccessKind kind) {
+  if (bytes == 0) return;
   LaneWords hosts = {};
   hosts[static_cast<size_t>(lane)] = reinterpret_cast<uint64_t>(host);
   warp.Tell(uint32_t{1} << lane, hosts, static_cast<int64_t>(bytes), kind);
@@ -140,7 +139,9 @@ bool BulkCopies::Load(
                                .host = host,
                                .barrier = barrier,
                                .asks = static_cast<ResidentWarp&>(warp).state().draw.Below(kAsks)});
-  TellShared(*copy.warp, copy.lane, host + shared, box.bytes(), AccessKind::kBegin);
+  // What another block has done is not known here, so that it is not compared.
+  TellShared(*copy.warp, copy.lane, host + shared, box.bytes(),
+             own ? AccessKind::kBegin : AccessKind::kBeginSame);
   return true;
 }
 
@@ -168,7 +169,7 @@ bool BulkCopies::Land(Copy& copy) {
   uint64_t bits;
   std::memcpy(&bits, word, sizeof(bits));
   Mbarrier barrier(bits);
-  barrier.CompleteBytes(box.bytes());
+  barrier.CompleteBytes(static_cast<uint32_t>(box.bytes()));
   bits = barrier.word();
   std::memcpy(word, &bits, sizeof(bits));
   return true;
@@ -227,10 +228,13 @@ bool BulkCopies::Wait(Warp& warp, uint32_t pending, bool reads) {
       ++i;
       continue;
     }
-    if (copy.read.empty()) Read(copy);
-    if (reads) {
-      ++i;
-      continue;
+    // One that had been read before may be written by now, and is.
+    if (!std::exchange(copy.has_read, true)) {
+      Read(copy);
+      if (reads) {
+        ++i;
+        continue;
+      }
     }
     if (!Write(copy)) return false;
     stores_.erase(stores_.begin() + static_cast<ptrdiff_t>(i));
@@ -254,7 +258,7 @@ bool BulkCopies::Write(Copy& copy) {
   const AccessKind kind = copy.reduce == nullptr ? AccessKind::kWrite : AccessKind::kAtomic;
   for (size_t i = 0; i < box.rows.size(); ++i) {
     const BulkBox::Row& row = box.rows[i];
-    const std::byte* const from = &copy.read[i * box.row_bytes + row.first];
+    const std::byte* const from = copy.read.data() + i * box.row_bytes + row.first;
     const bool may = EachPiece(row.address, row.bytes, most, [&](uint64_t address, uint64_t piece) {
       std::byte* const to =
           copy.warp->At(Space::kGlobal, address, static_cast<int64_t>(piece), kind, copy.lane);
@@ -274,7 +278,7 @@ bool BulkCopies::Write(Copy& copy) {
 
 bool BulkCopies::Finish() {
   for (Copy& copy : std::exchange(stores_, {}))
-    if (!copy.read.empty() && !Write(copy)) return false;
+    if (copy.has_read && !Write(copy)) return false;
   Drop();
   return true;
 }

@@ -57,7 +57,8 @@ class BulkCopies {
     uint64_t asks = 0;          // when it has been asked so often.
     Reduce reduce = nullptr;    // Of a store, as the rest.
     uint32_t group = 0;
-    std::vector<std::byte> read;  // Empty: it has not.
+    bool has_read = false;
+    std::vector<std::byte> read;  // What, if it has.
   };
   // Of the stores of a warp: how many groups each lane has closed.
   struct Groups {

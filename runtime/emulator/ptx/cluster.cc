@@ -17,7 +17,7 @@ Dimensions PlaceIn(const Dimensions& box, uint64_t index) {
 
 Cluster::Cluster(LaunchState& state, Memory& memory, Accesses* accesses)
     : state_(state), accesses_(accesses) {
-  const Dimensions& size = state.launch.cluster;
+  const Dimensions& size = state.cluster;
   const unsigned count = size[0] * size[1] * size[2];
   for (unsigned rank = 0; rank < count; ++rank) {
     Block& block = *blocks_.emplace_back(std::make_unique<Block>(state, memory, accesses));
@@ -28,12 +28,13 @@ Cluster::Cluster(LaunchState& state, Memory& memory, Accesses* accesses)
 }
 
 void Cluster::Start(uint64_t index) {
-  const Dimensions& size = state_.launch.cluster;
+  const Dimensions& size = state_.cluster;
   const Dimensions& grid = state_.launch.grid;
   const Dimensions at = PlaceIn({grid[0] / size[0], grid[1] / size[1], grid[2] / size[2]}, index);
   running_ = blocks_.size();
   live_ = static_cast<int>(blocks_.size()) * state_.block_threads;
   arrived_ = 0;
+  phase_ = 0;
   for (size_t rank = 0; rank < blocks_.size(); ++rank) {
     const Dimensions in = PlaceIn(size, rank);
     blocks_[rank]->Start(
@@ -41,15 +42,14 @@ void Cluster::Start(uint64_t index) {
   }
 }
 
-uint64_t Cluster::Arrive(int threads) {
-  const uint64_t phase = phase_;
+void Cluster::Arrive(int threads) {
   arrived_ += threads;
   OpenIfComplete();
-  return phase;
 }
 
-void Cluster::OnExit(int threads) {
+void Cluster::OnExit(int threads, int arrived) {
   live_ -= threads;
+  arrived_ -= arrived;
   OpenIfComplete();
 }
 

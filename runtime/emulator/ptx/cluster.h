@@ -31,9 +31,8 @@ class Cluster final : public ClusterState {
   // One of its blocks has ended. Returns whether it was the last.
   bool EndBlock() { return --running_ == 0; }
 
-  uint64_t Arrive(int threads) override;
-  bool HasOpened(uint64_t phase) const override { return phase != phase_; }
-  void OnExit(int threads) override;
+  void Arrive(int threads) override;
+  void OnExit(int threads, int arrived) override;
 
  private:
   void OpenIfComplete();
@@ -44,7 +43,6 @@ class Cluster final : public ClusterState {
   size_t running_ = 0;
   int live_ = 0;     // Threads.
   int arrived_ = 0;  // In this phase.
-  uint64_t phase_ = 0;
 };
 
 }  // namespace coppice::ptx

@@ -143,7 +143,9 @@ std::string CanonicalOpcode(std::string_view opcode) {
                                  [&](const Rule& each) { return each.opcode == base; });
   if (rule != rules.end())
     std::erase_if(words, [&](std::string_view word) { return Drops(*rule, word); });
-  std::transform(words.begin(), words.end(), words.begin(), CanonicalModifier);
+  // It alone tells blocks of a cluster apart.
+  if (base != "isspacep")
+    std::transform(words.begin(), words.end(), words.begin(), CanonicalModifier);
   // atom.add.shared.u32 names the space behind the operation.
   if (base == "atom" || base == "red")
     std::stable_partition(words.begin() + 1, words.end(), [](std::string_view word) {

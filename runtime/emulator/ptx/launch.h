@@ -69,11 +69,15 @@ struct Launch {
   const Kernel* kernel = nullptr;
   std::array<unsigned, 3> grid = {1, 1, 1};
   std::array<unsigned, 3> block = {1, 1, 1};
-  std::array<unsigned, 3> cluster = {1, 1, 1};  // In blocks; `grid` has multiples of it.
+  // In blocks; `grid` has multiples of it. Zeros: what the kernel requires, or one block.
+  std::array<unsigned, 3> cluster = {0, 0, 0};
   int64_t dynamic_shared_bytes = 0;
   std::span<const std::byte> parameters;  // Laid out as the kernel's.
   bool cooperative = false;
 };
+
+// The blocks of a cluster of it, one at least.
+std::array<unsigned, 3> ClusterOf(const Launch& launch);
 
 // One thing that is wrong with a kernel: who did it, and where.
 struct Finding {

@@ -14,14 +14,22 @@ uint64_t Draw::Below(uint64_t bound) {
   return (z ^ (z >> 31)) % bound;
 }
 
+std::array<unsigned, 3> ClusterOf(const Launch& launch) {
+  constexpr std::array<unsigned, 3> kNone = {0, 0, 0};
+  if (launch.cluster != kNone) return launch.cluster;
+  const std::array<unsigned, 3>& required = launch.kernel->required_cluster;
+  return required != kNone ? required : std::array<unsigned, 3>{1, 1, 1};
+}
+
 LaunchState::LaunchState(const Launch& of, const Environment& in, WarpOrder order)
     : launch(of),
       environment(in),
       kernel(*of.kernel),
       warp_order(order),
       block_threads(static_cast<int>(of.block[0] * of.block[1] * of.block[2])),
+      cluster(ClusterOf(of)),
       block_count(uint64_t{of.grid[0]} * of.grid[1] * of.grid[2]),
-      cluster_count(block_count / (of.cluster[0] * of.cluster[1] * of.cluster[2])),
+      cluster_count(block_count / (cluster[0] * cluster[1] * cluster[2])),
       bank(of.parameters.begin(), of.parameters.end()),
       findings(kernel),
       draw(in.seed) {

@@ -43,6 +43,7 @@ struct LaunchState {
   const Kernel& kernel;
   const WarpOrder warp_order;
   const int block_threads;
+  const std::array<unsigned, 3> cluster;  // In blocks.
   const uint64_t block_count;
   const uint64_t cluster_count;
 

@@ -107,8 +107,7 @@ bool Memory::Resolve(
     if (SpaceAt(space, address) != reach.space) reach.space = Space::kGeneric;
     const std::byte* const host = Find(space, {warp, address, bytes, kind, lane});
     if (host == nullptr) return false;
-    // What blocks of a cluster do to each other's memory is not checked.
-    if (warp.IsOfCluster(host)) reach.space = Space::kParam;
+    if (warp.IsOfCluster(host)) reach.space = Space::kGeneric;
     address = reinterpret_cast<uint64_t>(host);
   }
   lanes_.keep(reach.address, mask, reach.address[static_cast<size_t>(first)]);
@@ -136,6 +135,10 @@ std::byte* Memory::Find(Space space, const Access& access) {
                                     members.size()));
         offset &= (uint64_t{1} << kRankShift) - 1;
         block = members[rank - 1];
+        if (!block->running)
+          return Refuse(access, Finding::Kind::kIllegalAddress,
+                        fmt::format("in shared memory of block {} of the cluster, which has ended",
+                                    rank - 1));
       }
       const std::span<std::byte> shared = block->shared;
       if (inside(offset, shared.size())) {

@@ -26,7 +26,7 @@ ResidentWarp::ResidentWarp(LaunchState& state,
     : state_(state), block_(block), barriers_(barriers), observer_(observer) {
   memory_ = &memory;
   control_ = this;
-  async_ = &block.async;
+  async_ = block.async;
   areas_[static_cast<size_t>(Area::kSpecial)] = reinterpret_cast<std::byte*>(&special_);
 }
 
@@ -36,8 +36,8 @@ void ResidentWarp::InitializeSpecial(int index, int warps) {
   for (size_t i = 0; i < SpecialRegisters::kDimensions; ++i) {
     special_.ntid[i].fill(launch.block[i]);
     special_.nctaid[i].fill(launch.grid[i]);
-    special_.nclusterid[i].fill(launch.grid[i] / launch.cluster[i]);
-    special_.cluster_nctaid[i].fill(launch.cluster[i]);
+    special_.nclusterid[i].fill(launch.grid[i] / state_.cluster[i]);
+    special_.cluster_nctaid[i].fill(state_.cluster[i]);
   }
   for (uint32_t lane = 0; lane < kLanes; ++lane) {
     const uint32_t thread = static_cast<uint32_t>(index) * kLanes + lane;
@@ -58,7 +58,7 @@ void ResidentWarp::InitializeSpecial(int index, int warps) {
   special_.total_smem_size.fill(static_cast<uint32_t>(block_.shared.size()));
   special_.dynamic_smem_size.fill(static_cast<uint32_t>(launch.dynamic_shared_bytes));
   special_.gridid.fill(1);
-  const unsigned blocks = launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
+  const unsigned blocks = state_.cluster[0] * state_.cluster[1] * state_.cluster[2];
   special_.cluster_nctarank.fill(blocks);
   special_.is_explicit_cluster = blocks > 1 ? kAllLanes : 0;
   if (launch.cooperative) {

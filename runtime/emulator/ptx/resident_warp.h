@@ -70,7 +70,8 @@ class ResidentWarp final : public Warp, private Warp::Control {
     // Lanes that execute arrive at the barrier of the cluster; they wait until it opens.
     virtual Step ArriveAtCluster(ResidentWarp& warp) = 0;
     virtual Step WaitForCluster(ResidentWarp& warp) = 0;
-    virtual void OnExit(int threads) = 0;
+    // The lanes that execute exit.
+    virtual void OnExit(ResidentWarp& warp) = 0;
 
    protected:
     ~Barriers() = default;

@@ -128,7 +128,7 @@ Step ResidentWarp::Exit() {
     if (fragment.state == Fragment::State::kGather) fragment.state = Fragment::State::kReady;
     if (fragment.state == Fragment::State::kWarpBarrier) ReleaseWarpBarrier(fragment.members);
   }
-  barriers_.OnExit(std::popcount(mask_));
+  barriers_.OnExit(*this);
   return Step::kChoose;
 }
 

@@ -33,12 +33,6 @@ void TellRows(Warp& warp, std::span<const uint64_t> rows, AccessKind kind) {
   }
 }
 
-bool Meet(std::span<const Slot> some, std::span<const Slot> others) {
-  return std::ranges::any_of(some, [&](Slot one) {
-    return std::ranges::any_of(others, [one](Slot other) { return one.offset == other.offset; });
-  });
-}
-
 void Report(Warp& on, std::string message) {
   ResidentWarp& warp = static_cast<ResidentWarp&>(on);
   const int lane = std::countr_zero(warp.mask());
@@ -47,6 +41,19 @@ void Report(Warp& on, std::string message) {
 }
 
 }  // namespace
+
+WarpgroupProducts::Registers WarpgroupProducts::Of(const Warp& warp, std::span<const Slot> slots) {
+  const void* const frame = &static_cast<const ResidentWarp&>(warp).frame();
+  Registers registers;
+  for (const Slot slot : slots)
+    registers.push_back({frame, slot.offset});
+  return registers;
+}
+
+bool WarpgroupProducts::Meet(const Registers& some, const Registers& others) {
+  return std::ranges::any_of(
+      some, [&](const Register& one) { return std::ranges::count(others, one) != 0; });
+}
 
 WarpgroupProducts::Queue& WarpgroupProducts::QueueOf(const Warp& warp) {
   for (Queue& queue : queues_)
@@ -60,19 +67,31 @@ void WarpgroupProducts::Start(Warp& warp,
                               std::vector<uint64_t> rows) {
   if (!warp.IsTold()) return;
   Queue& queue = QueueOf(warp);
+  Product product{.instr = &static_cast<ResidentWarp&>(warp).instr(),
+                  .accumulators = Of(warp, accumulators),
+                  .fragments = Of(warp, fragments),
+                  .group = queue.closed};
   if (!queue.fenced) {
     Report(warp, "starts a product before any wgmma.fence");
-  } else if (Meet(queue.touched, accumulators) || Meet(queue.touched, fragments)) {
+  } else if (Meet(queue.touched, product.accumulators) || Meet(queue.touched, product.fragments)) {
     Report(warp, "starts a product of registers that were touched since the last wgmma.fence");
   }
+  for (const Product& other : queue.products) {
+    // To the same accumulators products add in their order.
+    const bool clash = Meet(product.fragments, other.accumulators) ||
+                       Meet(product.accumulators, other.fragments) ||
+                       (product.accumulators != other.accumulators &&
+                        Meet(product.accumulators, other.accumulators));
+    if (!clash) continue;
+    Report(warp, fmt::format("starts a product of registers of the one of line {}, which nobody "
+                             "has waited for",
+                             other.instr->line));
+    break;
+  }
   TellRows(warp, rows, AccessKind::kProxyRead);
-  Product& product = queue.products.emplace_back();
-  product.instr = &static_cast<ResidentWarp&>(warp).instr();
-  product.registers.assign(accumulators.begin(), accumulators.end());
-  product.registers.insert(product.registers.end(), fragments.begin(), fragments.end());
   product.digest = DigestOf(rows);
   product.rows = std::move(rows);
-  product.group = queue.closed;
+  queue.products.push_back(std::move(product));
 }
 
 void WarpgroupProducts::Commit(Warp& warp) {
@@ -103,16 +122,17 @@ void WarpgroupProducts::Fence(Warp& warp) {
 void WarpgroupProducts::Touch(Warp& warp, std::span<const Slot> registers, bool moves) {
   if (!warp.IsTold()) return;
   Queue& queue = QueueOf(warp);
+  const Registers touched = Of(warp, registers);
   for (const Product& product : queue.products) {
-    if (!Meet(registers, product.registers)) continue;
+    if (!Meet(touched, product.accumulators) && !Meet(touched, product.fragments)) continue;
     Report(warp, fmt::format("touches a register of the product of line {}, which nobody has "
                              "waited for",
                              product.instr->line));
     break;
   }
   if (moves) return;
-  for (const Slot one : registers)
-    if (!Meet({&one, 1}, queue.touched)) queue.touched.push_back(one);
+  for (const Register& one : touched)
+    if (std::ranges::count(queue.touched, one) == 0) queue.touched.push_back(one);
 }
 
 }  // namespace coppice::ptx

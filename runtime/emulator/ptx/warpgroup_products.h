@@ -42,9 +42,17 @@ class WarpgroupProducts {
   void Drop() { queues_.clear(); }
 
  private:
+  // A register of a call: its frame and its place there.
+  struct Register {
+    const void* frame = nullptr;
+    uint32_t offset = 0;
+    bool operator==(const Register&) const = default;
+  };
+  using Registers = std::vector<Register>;
   struct Product {
     const Instr* instr = nullptr;
-    std::vector<Slot> registers;
+    Registers accumulators;
+    Registers fragments;
     std::vector<uint64_t> rows;
     uint64_t digest = 0;  // Of what was read.
     uint32_t group = 0;
@@ -52,11 +60,13 @@ class WarpgroupProducts {
   struct Queue {
     const Warp* warp = nullptr;
     std::vector<Product> products;
-    bool fenced = false;        // It has executed a fence.
-    std::vector<Slot> touched;  // Since the last.
+    bool fenced = false;  // It has executed a fence.
+    Registers touched;    // Since the last.
     uint32_t closed = 0;
   };
 
+  static Registers Of(const Warp& warp, std::span<const Slot> slots);
+  static bool Meet(const Registers& some, const Registers& others);
   Queue& QueueOf(const Warp& warp);
 
   std::vector<Queue> queues_;

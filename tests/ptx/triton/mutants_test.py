@@ -58,7 +58,8 @@ def exchanged(lines):
 
 
 KINDS = {"product": dropped(r"\s*wgmma\.(?:fence|commit_group|wait_group)\."),
-         "proxy": dropped(r"\s*fence\.proxy\.async\."), "barrier": dropped(BARRIER), "wait": dropped(r"\s*cp\.async\.wait_group\s"),
+         "proxy": dropped(r"\s*fence\.proxy\.async\."), "barrier": dropped(BARRIER),
+         "wait": dropped(r"\s*cp\.async\.wait_group\s"),
          "mask": without_guard(GLOBAL),
          "guard": without_guard(r"\s*@!?%p\d+ (?!ld|st|bra|cp\.async)"), "operands": exchanged}
 
@@ -130,7 +131,8 @@ def is_of_product(lines, line):
     registers = {register for text in products
                  for register in re.findall(r"%\w+", text[text.index("{"):text.index("}")])}
     text = lines[line - 1]
-    return "wgmma." in text or bool(SHARED.match(text)) or bool(registers & set(re.findall(r"%\w+", text)))
+    names_one = bool(registers & set(re.findall(r"%\w+", text)))
+    return "wgmma." in text or bool(SHARED.match(text)) or names_one
 
 
 def verdict(bench, name, kind, mutant):

@@ -50,6 +50,21 @@ Step TestWindow(Warp& warp, const Instr& instr) {
   return Step::kNext;
 }
 
+// Whether addresses are of the shared memory of the warp's own block.
+Step TestOwnShared(Warp& on, const Instr& instr) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  const uint64_t* const a = warp.From<uint64_t>(instr.a);
+  uint32_t bits = 0;
+  for (int lane = 0; lane < kLanes; ++lane) {
+    const uint64_t rank = (a[lane] & ~kWindowMask) >> kRankShift;
+    const bool own =
+        (a[lane] & kWindowMask) == kSharedWindow && (rank == 0 || rank == warp.block().rank + 1);
+    bits |= static_cast<uint32_t>(own) << lane;
+  }
+  warp.SetPredicate(instr.d, bits);
+  return Step::kNext;
+}
+
 // d, a, rank: the address of block `rank` of the cluster that corresponds to one of this block.
 template <typename T, uint64_t window>
 Step MapToBlock(Warp& on, const Instr& instr) {
@@ -95,7 +110,9 @@ constexpr Form kAddressRows[] = {
     {"cvta.to.param.u64", "Dd", kMove<FromGeneric, kBankWindow>},
     {"isspacep.global", "Pd", TestWindow<0>},
     {"isspacep.local", "Pd", TestWindow<kThreadWindow>},
-    {"isspacep.shared", "Pd", TestWindow<kSharedWindow>},
+    {"isspacep.shared", "Pd", TestOwnShared},
+    {"isspacep.shared::cta", "Pd", TestOwnShared},
+    {"isspacep.shared::cluster", "Pd", TestWindow<kSharedWindow>},
     {"isspacep.param", "Pd", TestWindow<kBankWindow>},
     {"mapa.u64", "Ddw", MapToBlock<uint64_t, kSharedWindow>},
     {"mapa.shared.u32", "Www", MapToBlock<uint32_t, 0>},

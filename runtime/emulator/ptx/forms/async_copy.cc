@@ -8,11 +8,15 @@
 #include <string>
 #include <string_view>
 
+#include "fmt/format.h"
+
 #include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
 #include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/forms/warpgroup.h"
+#include "runtime/emulator/ptx/resident_warp.h"
+#include "runtime/emulator/ptx/windows.h"
 
 namespace coppice::ptx {
 namespace {
@@ -41,6 +45,16 @@ Step CopyAsync(Warp& warp, const Instr& instr) {
   const uint32_t ignoring = IgnoringLanes(warp, instr);
   AsyncCopies::Copy copy;
   copy.bytes = bytes;
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    if (to[lane] >> kRankShift == 0) continue;
+    static_cast<ResidentWarp&>(warp).Fault(
+        Finding::Kind::kIllegalAddress, lane,
+        fmt::format("writes {} bytes at {:#x}, outside of the block's own shared memory", bytes,
+                    to[lane]),
+        to[lane]);
+    return Step::kStop;
+  }
   for (int lane = 0; lane < kLanes; ++lane) {
     copy.to[lane] = to[lane];
     copy.from[lane] = from[lane];
@@ -48,12 +62,6 @@ Step CopyAsync(Warp& warp, const Instr& instr) {
     copy.read[lane] = (ignoring >> lane & 1) != 0 ? 0 : static_cast<uint8_t>(size);
   }
   return warp.async().copies.Start(warp, copy) ? Step::kNext : Step::kStop;
-}
-
-bool FitsOffset(uint64_t offset) {
-  const auto value = static_cast<int64_t>(offset);
-  return value >= std::numeric_limits<int32_t>::min() &&
-         value <= std::numeric_limits<int32_t>::max();
 }
 
 // [to], [from], bytes{, source bytes or ignore}{, policy}

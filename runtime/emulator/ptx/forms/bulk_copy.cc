@@ -22,7 +22,8 @@
 #include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
-#include "runtime/emulator/ptx/forms/narrow_format.h"
+#include "runtime/emulator/ptx/forms/bulk_reduce.h"
+#include "runtime/emulator/ptx/forms/map_memory.h"
 #include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/resident_warp.h"
 #include "runtime/emulator/ptx/swizzle.h"
@@ -52,35 +53,51 @@ struct Addresses {
                static_cast<uint64_t>(static_cast<int32_t>(instr.immediate >> 32))) {}
 };
 
-// An offset in shared memory, whether it is given as one or as an address of the window; of
-// whatever block.
-uint64_t SharedOffset(uint64_t address) {
-  return address & ~kWindowMask & ((uint64_t{1} << kRankShift) - 1);
+// What an address of shared memory is, which is given as an offset or as one of the window.
+struct SharedPlace {
+  BlockState* block = nullptr;
+  uint64_t offset = 0;
+};
+
+// False, which is noted: it is none of the cluster.
+bool FindPlace(Warp& on, int lane, uint64_t address, SharedPlace& place) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  const std::vector<BlockState*>& members = warp.block().cluster->members;
+  const bool in_window = (address & kWindowMask) == kSharedWindow;
+  const uint64_t at = in_window ? address & ~kWindowMask : address;
+  const uint64_t rank = at >> kRankShift;
+  if (rank > members.size() || (rank != 0 && !members[rank - 1]->running)) {
+    warp.Fault(Finding::Kind::kIllegalAddress, lane,
+               fmt::format("copies to or from {:#x}, which is no shared memory of a block of the "
+                           "cluster",
+                           address),
+               address);
+    return false;
+  }
+  place = {rank == 0 ? &warp.block() : members[rank - 1], at & ((uint64_t{1} << kRankShift) - 1)};
+  return true;
 }
 
-// The block whose address it is; null, which is noted: the cluster has none.
-BlockState* BlockOf(Warp& on, int lane, uint64_t address) {
-  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
-  const uint64_t rank = address >> kRankShift & 0xff;
-  const std::vector<BlockState*>& members = warp.block().cluster->members;
-  if (rank == 0) return &warp.block();
-  if (rank <= members.size()) return members[rank - 1];
-  warp.Fault(
-      Finding::Kind::kIllegalAddress, lane,
-      fmt::format("writes shared memory of block {} of a cluster of {}", rank - 1, members.size()));
-  return nullptr;
+// Whether both are of one block; else that is noted.
+bool AreOf(
+    Warp& on, int lane, const BlockState* block, const SharedPlace& place, const char* what) {
+  if (place.block == block) return true;
+  static_cast<ResidentWarp&>(on).Fault(Finding::Kind::kIllegalAddress, lane, what);
+  return false;
 }
 
 // To the block that an address names, or to those of a mask of ranks.
 bool LoadTo(
     Warp& on, const Instr& instr, int lane, const BulkBox& box, uint64_t shared, uint64_t barrier) {
-  const auto load = [&](BlockState& to) {
-    return to.async.bulk.Load(on, lane, box, to, SharedOffset(shared), SharedOffset(barrier));
+  SharedPlace to;
+  SharedPlace counted;
+  if (!FindPlace(on, lane, shared, to) || !FindPlace(on, lane, barrier, counted) ||
+      !AreOf(on, lane, to.block, counted, "completes bytes at an mbarrier of another block"))
+    return false;
+  const auto load = [&](BlockState& block) {
+    return block.async->bulk.Load(on, lane, box, block, to.offset, counted.offset);
   };
-  if ((instr.flags & kMulticast) == 0) {
-    BlockState* const to = BlockOf(on, lane, shared);
-    return to != nullptr && load(*to);
-  }
+  if ((instr.flags & kMulticast) == 0) return load(*to.block);
   ResidentWarp& warp = static_cast<ResidentWarp&>(on);
   const std::vector<BlockState*>& members = warp.block().cluster->members;
   const uint32_t ranks = warp.From<uint16_t>(instr.c)[lane];
@@ -90,28 +107,15 @@ bool LoadTo(
     return false;
   }
   for (size_t rank = 0; rank < members.size(); ++rank)
-    if ((ranks >> rank & 1) != 0 && !load(*members[rank])) return false;
-  return true;
-}
-
-// The map at a generic address; false: the lane may not read it.
-bool ReadMap(Warp& warp, int lane, uint64_t address, TensorMap& map) {
-  constexpr int64_t kMapHalf = 64;  // What maps are aligned to.
-  std::array<std::byte, TensorMap::kBytes> bytes;
-  for (int64_t at = 0; at < int64_t{TensorMap::kBytes}; at += kMapHalf) {
-    const std::byte* const from = warp.At(Space::kGeneric, address + static_cast<uint64_t>(at),
-                                          kMapHalf, AccessKind::kRead, lane);
-    if (from == nullptr) return false;
-    std::memcpy(&bytes[static_cast<size_t>(at)], from, kMapHalf);
-  }
-  map = TensorMap::Load(bytes.data());
+    if ((ranks >> rank & 1) != 0 && members[rank]->running && !load(*members[rank])) return false;
   return true;
 }
 
 // The box that a lane names; false: there is none, which has been noted.
 bool FindBox(Warp& warp, const Instr& instr, int lane, uint64_t address, int rank, BulkBox& box) {
-  TensorMap map;
-  if (!ReadMap(warp, lane, address, map)) return false;
+  MapMemory memory;
+  if (!memory.Find(warp, Space::kGeneric, address, AccessKind::kRead, lane)) return false;
+  const TensorMap map = memory.Load();
   BoxCoordinates at = {};
   for (int i = 0; i < rank; ++i)
     at[static_cast<size_t>(i)] =
@@ -152,131 +156,18 @@ Step LoadBox(Warp& warp, const Instr& instr) {
   });
 }
 
-// A reduction of elements of a type; null: the type has none.
-struct ReduceAdd {
-  template <typename T>
-  static T Of(T a, T b) {
-    return static_cast<T>(a + b);
-  }
-};
-struct ReduceMin {
-  template <typename T>
-  static T Of(T a, T b) {
-    return std::min(a, b);
-  }
-};
-struct ReduceMax {
-  template <typename T>
-  static T Of(T a, T b) {
-    return std::max(a, b);
-  }
-};
-struct ReduceInc {
-  static uint32_t Of(uint32_t a, uint32_t b) { return a >= b ? 0 : a + 1; }
-};
-struct ReduceDec {
-  static uint32_t Of(uint32_t a, uint32_t b) { return a == 0 || a > b ? b : a - 1; }
-};
-struct ReduceAnd {
-  template <typename T>
-  static T Of(T a, T b) {
-    return a & b;
-  }
-};
-struct ReduceOr {
-  template <typename T>
-  static T Of(T a, T b) {
-    return a | b;
-  }
-};
-struct ReduceXor {
-  template <typename T>
-  static T Of(T a, T b) {
-    return a ^ b;
-  }
-};
-
-template <typename T, typename Op>
-void ReduceElement(std::byte* to, const std::byte* from) {
-  T a;
-  T b;
-  std::memcpy(&a, to, sizeof(T));
-  std::memcpy(&b, from, sizeof(T));
-  a = Op::Of(a, b);
-  std::memcpy(to, &a, sizeof(T));
-}
-
-template <typename Format, typename Op>
-void ReduceHalf(std::byte* to, const std::byte* from) {
-  uint16_t a;
-  uint16_t b;
-  std::memcpy(&a, to, sizeof(a));
-  std::memcpy(&b, from, sizeof(b));
-  a = static_cast<uint16_t>(Narrow<Format>(Op::Of(Widen<Format>(a), Widen<Format>(b))));
-  std::memcpy(to, &a, sizeof(a));
-}
-
-template <typename Op>
-BulkCopies::Reduce ArithmeticOf(TensorMap::Type type) {
-  using Type = TensorMap::Type;
-  constexpr bool kAdds = std::is_same_v<Op, ReduceAdd>;
-  switch (type) {
-    case Type::kUint32:
-      return ReduceElement<uint32_t, Op>;
-    case Type::kInt32:
-      return ReduceElement<int32_t, Op>;
-    case Type::kUint64:
-      return ReduceElement<uint64_t, Op>;
-    case Type::kInt64:
-      return kAdds ? ReduceElement<uint64_t, Op> : ReduceElement<int64_t, Op>;
-    case Type::kFloat16:
-      return ReduceHalf<F16, Op>;
-    case Type::kBFloat16:
-      return ReduceHalf<BF16, Op>;
-    case Type::kFloat32:
-    case Type::kFloat32Flushed:
-      return kAdds ? ReduceElement<float, Op> : nullptr;
-    case Type::kFloat64:
-      return kAdds ? ReduceElement<double, Op> : nullptr;
-    default:
-      return nullptr;
-  }
-}
-
-template <typename Op>
-BulkCopies::Reduce BitwiseOf(TensorMap::Type type) {
-  const unsigned bytes = TensorMap::BytesOf(type);
-  if (type > TensorMap::Type::kInt64) return nullptr;
-  if (bytes == 4) return ReduceElement<uint32_t, Op>;
-  return bytes == 8 ? ReduceElement<uint64_t, Op> : nullptr;
-}
-
-template <typename Op>
-BulkCopies::Reduce CountingOf(TensorMap::Type type) {
-  return type == TensorMap::Type::kUint32 ? ReduceElement<uint32_t, Op> : nullptr;
-}
-
-using ReduceOf = BulkCopies::Reduce (*)(TensorMap::Type type);
-
-struct Reduction {
-  const char* name;
-  ReduceOf of;
-};
-constexpr Reduction kReductions[] = {
-    {"add", ArithmeticOf<ReduceAdd>}, {"min", ArithmeticOf<ReduceMin>},
-    {"max", ArithmeticOf<ReduceMax>}, {"inc", CountingOf<ReduceInc>},
-    {"dec", CountingOf<ReduceDec>},   {"and", BitwiseOf<ReduceAnd>},
-    {"or", BitwiseOf<ReduceOr>},      {"xor", BitwiseOf<ReduceXor>},
-};
-
-bool StoreOf(Warp& warp, int lane, BulkBox box, uint64_t shared, ReduceOf of) {
+bool StoreOf(Warp& warp, int lane, BulkBox box, uint64_t shared, decltype(BulkReduction::of) of) {
   BulkCopies::Reduce reduce = nullptr;
   if (of != nullptr && (reduce = of(box.type)) == nullptr) {
     static_cast<ResidentWarp&>(warp).Fault(Finding::Kind::kIllegalInstruction, lane,
                                            "reduces elements of a type that has no such reduction");
     return false;
   }
-  return warp.async().bulk.Store(warp, lane, std::move(box), SharedOffset(shared), reduce);
+  SharedPlace from;
+  const BlockState* const own = &static_cast<ResidentWarp&>(warp).block();
+  return FindPlace(warp, lane, shared, from) &&
+         AreOf(warp, lane, own, from, "copies out of the shared memory of another block") &&
+         warp.async().bulk.Store(warp, lane, std::move(box), from.offset, reduce);
 }
 
 template <int rank, int reduction>
@@ -286,7 +177,7 @@ Step StoreBox(Warp& warp, const Instr& instr) {
     BulkBox box;
     return FindBox(warp, instr, lane, addresses.global[lane], rank, box) &&
            StoreOf(warp, lane, std::move(box), addresses.shared[lane],
-                   reduction < 0 ? nullptr : kReductions[reduction].of);
+                   reduction < 0 ? nullptr : BulkReductions()[reduction].of);
   });
 }
 
@@ -323,23 +214,18 @@ Step StoreRow(Warp& warp, const Instr& instr) {
       return false;
     row.type = type;
     return StoreOf(warp, lane, std::move(row), addresses.shared[lane],
-                   reduction < 0 ? nullptr : kReductions[reduction].of);
+                   reduction < 0 ? nullptr : BulkReductions()[reduction].of);
   });
 }
 
 // --- decoding
-
-bool Fits(uint64_t offset) {
-  const auto value = static_cast<int64_t>(offset);
-  return value == static_cast<int32_t>(value);
-}
 
 // Both addresses; an offset of more than 31 bits is an error.
 bool TakeAddresses(FunctionDecoder& decoder,
                    const FunctionDecoder::Address& shared,
                    const FunctionDecoder::Address& global,
                    Instr& to) {
-  if (!Fits(shared.offset) || !Fits(global.offset))
+  if (!FitsOffset(shared.offset) || !FitsOffset(global.offset))
     return decoder.Fail("cp.async.bulk: an offset has more than 32 bits");
   to.d = shared.base;
   to.a = global.base;
@@ -478,8 +364,8 @@ void AddBoxForms(FormTable& rows, std::integer_sequence<int, reductions...>) {
   for (const std::string& name : spelled("cp." + from, ".bulk_group"))
     rows.Decoded(name, DecodeStoreBox<rank>, StoreBox<rank, -1>);
   const auto add = [&](int reduction, Handler handler) {
-    for (const std::string& name :
-         spelled(fmt::format("cp.reduce.{}.{}", from, kReductions[reduction].name), ".bulk_group"))
+    for (const std::string& name : spelled(
+             fmt::format("cp.reduce.{}.{}", from, BulkReductions()[reduction].name), ".bulk_group"))
       rows.Decoded(name, DecodeStoreBox<rank>, handler);
   };
   (add(reductions, StoreBox<rank, reductions>), ...);
@@ -491,7 +377,7 @@ void AddBoxForms(FormTable& rows, std::integer_sequence<int, reductions...>) {
 template <int reduction, TensorMap::Type type>
 void AddReducedRow(FormTable& rows, const char* suffix) {
   rows.Decoded(fmt::format("cp.reduce.async.bulk.global.shared.bulk_group.{}.{}",
-                           kReductions[reduction].name, suffix),
+                           BulkReductions()[reduction].name, suffix),
                DecodeStoreRow, StoreRow<reduction, type>);
 }
 
@@ -535,7 +421,7 @@ void AddRowForms(FormTable& rows) {
 }  // namespace
 
 void AddBulkCopyForms(FormTable& rows) {
-  constexpr std::make_integer_sequence<int, static_cast<int>(std::size(kReductions))> kAll;
+  constexpr std::make_integer_sequence<int, static_cast<int>(kBulkReductions)> kAll;
   AddBoxForms<1>(rows, kAll);
   AddBoxForms<2>(rows, kAll);
   AddBoxForms<3>(rows, kAll);

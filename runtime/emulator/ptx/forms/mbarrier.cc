@@ -110,12 +110,12 @@ Step ChangeBytes(Warp& warp, const Instr& instr) {
   });
 }
 
-// Copies happen that an mbarrier waits for. Its address is an offset in shared memory, or one of
-// its window.
-bool Settle(Warp& warp, Space space, uint64_t address) {
+// Copies happen that an mbarrier of the block waits for. Its address is an offset in shared memory,
+// or one of its window, with the block's rank or without.
+bool Settle(Warp& warp, uint64_t address) {
   AsyncWork& async = warp.async();
-  return async.copies.Settle(space, address) &&
-         async.bulk.Settle(space == Space::kShared ? address : address & ~kWindowMask);
+  const uint64_t offset = address & ((uint64_t{1} << kRankShift) - 1);
+  return async.copies.Settle(Space::kShared, offset) && async.bulk.Settle(offset);
 }
 
 // A phase is over if the barrier's has the other parity.
@@ -126,8 +126,7 @@ Step Test(Warp& warp, const Instr& instr) {
   std::optional<uint64_t> asked;
   for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
     const uint64_t address = addresses[std::countr_zero(lanes)];
-    if (std::exchange(asked, address) != address && !Settle(warp, SpaceOf(instr), address))
-      return Step::kStop;
+    if (std::exchange(asked, address) != address && !Settle(warp, address)) return Step::kStop;
   }
   uint32_t over = 0;
   LaneSum given(warp.mask());

@@ -96,6 +96,12 @@ class LaneAddresses {
   uint64_t offset_;
 };
 
+// Whether an offset fits into 32 bits with its sign.
+constexpr bool FitsOffset(uint64_t offset) {
+  const auto value = static_cast<int64_t>(offset);
+  return value == static_cast<int32_t>(value);
+}
+
 // Of instructions that have no operands, and of those whose operands mean nothing here.
 bool DecodeNothing(FunctionDecoder& decoder, const Instruction& from, Instr& to);
 bool DecodeAnything(FunctionDecoder& decoder, const Instruction& from, Instr& to);

@@ -14,38 +14,12 @@
 
 #include "runtime/emulator/ptx/form.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
+#include "runtime/emulator/ptx/forms/map_memory.h"
 #include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/resident_warp.h"
 
 namespace coppice::ptx {
 namespace {
-
-constexpr int64_t kMapHalf = 64;  // What maps are aligned to.
-
-// Both halves of a map; null: the lane may not.
-struct MapMemory {
-  std::array<std::byte*, 2> halves = {};
-
-  bool Find(Warp& warp, Space space, uint64_t address, AccessKind kind, int lane) {
-    for (size_t i = 0; i < halves.size(); ++i) {
-      halves[i] = warp.At(space, address + i * kMapHalf, kMapHalf, kind, lane);
-      if (halves[i] == nullptr) return false;
-    }
-    return true;
-  }
-  TensorMap Load() const {
-    std::array<std::byte, TensorMap::kBytes> bytes;
-    for (size_t i = 0; i < halves.size(); ++i)
-      std::memcpy(&bytes[i * kMapHalf], halves[i], kMapHalf);
-    return TensorMap::Load(bytes.data());
-  }
-  void Store(const TensorMap& map) const {
-    std::array<std::byte, TensorMap::kBytes> bytes;
-    map.Store(bytes.data());
-    for (size_t i = 0; i < halves.size(); ++i)
-      std::memcpy(halves[i], &bytes[i * kMapHalf], kMapHalf);
-  }
-};
 
 // Sets a field of a map, of a dimension where it has one per dimension. False: no map has that.
 using SetField = bool (*)(TensorMap& map, uint64_t dimension, uint64_t value);

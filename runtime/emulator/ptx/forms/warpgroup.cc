@@ -101,6 +101,8 @@ bool WarpgroupOperands::Read(Warp& on, const Instr& instr, Step& step) {
   ResidentWarp& warp = static_cast<ResidentWarp&>(on);
   if (!on.Gather(kAllLanes, step)) return false;
   const auto warps = static_cast<int>(warp.special().nwarpid[0]);
+  if (on.live() != kAllLanes)
+    return Refuse(warp, "is of a warp that has fewer than 32 threads", step);
   if (warp.index() / kWarps * kWarps + kWarps > warps)
     return Refuse(warp, "is of a warpgroup that has fewer than 4 warps", step);
   columns_ = static_cast<int>(instr.immediate & kColumns);

@@ -19,9 +19,7 @@
 
 namespace coppice::ptx {
 
-inline constexpr int kWarpgroupRows = 64;
 inline constexpr int kWarpgroupColumnsMax = 256;
-inline constexpr uint8_t kWarpgroupSaturates = 1;  // Of Instr::flags.
 
 // Tiles of 8 rows of 16 bytes, one after the other: of A for 16 rows, the first 16 bytes of the
 // upper 8, of the lower 8, then the second; of B for each 8 columns the first and the second.
