@@ -108,9 +108,9 @@ constexpr const char* kRefusedText = R"(
   tcgen05.wait::ld.sync.aligned;
   ret;
 }
-.visible .entry Hopper() {
+.visible .entry Blackwell() {
   call Fence;
-  setmaxnreg.dec.sync.aligned.u32 24;
+  tcgen05.alloc.b32 24;
   ret;
 }
 .visible .entry Plain(.param .align 8 .b8 both[12]) .reqntid 32, 2 {
@@ -219,7 +219,7 @@ TEST(PtxCheckTest, NamesAllThatWouldBeRefusedAndExitsWith1) {
   EXPECT_EQ(
       json["kernels"][0]["refused"],
       (nlohmann::json{
-          {{"function", "Hopper"}, {"line", 11}, {"opcode", "setmaxnreg.dec.sync.aligned.u32"}},
+          {{"function", "Blackwell"}, {"line", 11}, {"opcode", "tcgen05.alloc.b32"}},
           {{"function", "Fence"}, {"line", 6}, {"opcode", "tcgen05.wait::ld.sync.aligned"}}}));
   EXPECT_EQ(json["kernels"][1]["required_threads"], (std::vector<int>{32, 2, 1}));
   EXPECT_THAT(json["kernels"][1]["refused"], IsEmpty());

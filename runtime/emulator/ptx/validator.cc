@@ -264,6 +264,9 @@ class FunctionValidator {
         opcodes_.try_emplace(instruction.opcode, instruction.opcode).first->second;
     if (const int least = LeastCapability(opcode); least > capability_)
       return Refuse(instruction.line, "{} needs .target sm_{} or later", instruction.opcode, least);
+    if (capability_ < 90 && IsArrivalOfSm90(instruction))
+      return Refuse(instruction.line, "{} of several needs .target sm_90 or later, or .noComplete",
+                    instruction.opcode);
     if (!specific_ && NeedsSpecificTarget(instruction.opcode))
       return Refuse(instruction.line, "{} needs an architecture with an a, as .target sm_90a",
                     instruction.opcode);

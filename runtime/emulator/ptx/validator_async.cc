@@ -90,6 +90,13 @@ bool NeedsSpecificTarget(std::string_view opcode) {
          opcode.starts_with("tensormap.replace.");
 }
 
+bool IsArrivalOfSm90(const Instruction& instruction) {
+  const std::string_view opcode = instruction.opcode;
+  if (!opcode.starts_with("mbarrier.arrive")) return false;
+  return Has(opcode, "expect_tx") ||
+         (instruction.operands.size() > 2 && !Has(opcode, ".noComplete"));
+}
+
 std::string WhatIsWrong(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   if (instruction.operands.empty()) return {};
