@@ -2,59 +2,15 @@
 
 #include "runtime/emulator/ptx/forms/bulk_reduce.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <iterator>
 #include <type_traits>
 
-#include "runtime/emulator/ptx/forms/narrow_format.h"
+#include "runtime/emulator/ptx/forms/atomic_operations.h"
 
 namespace coppice::ptx {
 namespace {
-
-struct ReduceAdd {
-  template <typename T>
-  static T Of(T a, T b) {
-    return static_cast<T>(a + b);
-  }
-};
-struct ReduceMin {
-  template <typename T>
-  static T Of(T a, T b) {
-    return std::min(a, b);
-  }
-};
-struct ReduceMax {
-  template <typename T>
-  static T Of(T a, T b) {
-    return std::max(a, b);
-  }
-};
-struct ReduceInc {
-  static uint32_t Of(uint32_t a, uint32_t b) { return a >= b ? 0 : a + 1; }
-};
-struct ReduceDec {
-  static uint32_t Of(uint32_t a, uint32_t b) { return a == 0 || a > b ? b : a - 1; }
-};
-struct ReduceAnd {
-  template <typename T>
-  static T Of(T a, T b) {
-    return a & b;
-  }
-};
-struct ReduceOr {
-  template <typename T>
-  static T Of(T a, T b) {
-    return a | b;
-  }
-};
-struct ReduceXor {
-  template <typename T>
-  static T Of(T a, T b) {
-    return a ^ b;
-  }
-};
 
 template <typename T, typename Op>
 void ReduceElement(std::byte* to, const std::byte* from) {
@@ -66,30 +22,18 @@ void ReduceElement(std::byte* to, const std::byte* from) {
   std::memcpy(to, &a, sizeof(T));
 }
 
-// Numbers too small for a normal one are 0, as of atom.global.
-void AddFlushed(std::byte* to, const std::byte* from) {
-  float a;
-  float b;
-  std::memcpy(&a, to, sizeof(a));
-  std::memcpy(&b, from, sizeof(b));
-  a = Flush(Flush(a) + Flush(b));
-  std::memcpy(to, &a, sizeof(a));
-}
-
+// Of the bits of a half.
 template <typename Format, typename Op>
-void ReduceHalf(std::byte* to, const std::byte* from) {
-  uint16_t a;
-  uint16_t b;
-  std::memcpy(&a, to, sizeof(a));
-  std::memcpy(&b, from, sizeof(b));
-  a = static_cast<uint16_t>(Narrow<Format>(Op::Of(Widen<Format>(a), Widen<Format>(b))));
-  std::memcpy(to, &a, sizeof(a));
-}
+struct OfHalves {
+  static uint16_t Of(uint16_t old, uint16_t b) {
+    return static_cast<uint16_t>(Narrow<Format>(Op::Of(Widen<Format>(old), Widen<Format>(b))));
+  }
+};
 
 template <typename Op>
 BulkCopies::Reduce ArithmeticOf(TensorMap::Type type) {
   using Type = TensorMap::Type;
-  constexpr bool kAdds = std::is_same_v<Op, ReduceAdd>;
+  constexpr bool kAdds = std::is_same_v<Op, AtomicAdd>;
   switch (type) {
     case Type::kUint32:
       return ReduceElement<uint32_t, Op>;
@@ -100,12 +44,12 @@ BulkCopies::Reduce ArithmeticOf(TensorMap::Type type) {
     case Type::kInt64:
       return kAdds ? ReduceElement<uint64_t, Op> : ReduceElement<int64_t, Op>;
     case Type::kFloat16:
-      return ReduceHalf<F16, Op>;
+      return ReduceElement<uint16_t, OfHalves<F16, Op>>;
     case Type::kBFloat16:
-      return ReduceHalf<BF16, Op>;
+      return ReduceElement<uint16_t, OfHalves<BF16, Op>>;
     case Type::kFloat32:
     case Type::kFloat32Flushed:
-      return kAdds ? AddFlushed : nullptr;
+      return kAdds ? ReduceElement<float, AtomicAddFlushed> : nullptr;
     case Type::kFloat64:
       return kAdds ? ReduceElement<double, Op> : nullptr;
     default:
@@ -127,10 +71,10 @@ BulkCopies::Reduce CountingOf(TensorMap::Type type) {
 }
 
 constexpr BulkReduction kReductions[] = {
-    {"add", ArithmeticOf<ReduceAdd>}, {"min", ArithmeticOf<ReduceMin>},
-    {"max", ArithmeticOf<ReduceMax>}, {"inc", CountingOf<ReduceInc>},
-    {"dec", CountingOf<ReduceDec>},   {"and", BitwiseOf<ReduceAnd>},
-    {"or", BitwiseOf<ReduceOr>},      {"xor", BitwiseOf<ReduceXor>},
+    {"add", ArithmeticOf<AtomicAdd>}, {"min", ArithmeticOf<AtomicMin>},
+    {"max", ArithmeticOf<AtomicMax>}, {"inc", CountingOf<AtomicInc>},
+    {"dec", CountingOf<AtomicDec>},   {"and", BitwiseOf<AtomicAnd>},
+    {"or", BitwiseOf<AtomicOr>},      {"xor", BitwiseOf<AtomicXor>},
 };
 static_assert(std::size(kReductions) == kBulkReductions);
 

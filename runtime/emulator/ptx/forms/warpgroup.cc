@@ -161,7 +161,7 @@ bool WarpgroupOperands::Read(Warp& on, const Instr& instr, Step& step) {
   return true;
 }
 
-void WarpgroupOperands::StartProduct(Warp& warp) {
+void WarpgroupOperands::Start(Warp& warp) {
   warp.async().products.Start(warp, accumulators_, fragments_, std::move(rows_));
 }
 

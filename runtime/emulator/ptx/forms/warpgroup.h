@@ -30,7 +30,7 @@ class WarpgroupOperands {
   // Reads them. False: not yet, or never; the handler returns `step`.
   bool Read(Warp& warp, const Instr& instr, Step& step);
   // Behind the multiplication: they belong to it.
-  void Start(Warp& warp) { StartProduct(warp); }
+  void Start(Warp& warp);
 
   const uint32_t* a(int tile) const { return &a_[static_cast<size_t>(tile * kTileWords)]; }
   const uint32_t* b(int tile) const { return &b_[static_cast<size_t>(tile * kTileWords)]; }
@@ -41,7 +41,6 @@ class WarpgroupOperands {
   size_t accumulator_count() const { return accumulators_.size(); }
 
  private:
-  void StartProduct(Warp& warp);
   bool Gather(Warp& warp, std::span<uint64_t> rows, uint32_t* tiles);
 
   int columns_ = 0;
