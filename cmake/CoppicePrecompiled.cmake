@@ -31,10 +31,35 @@ set(COPPICE_PRECOMPILED_tests_LINK GTest::gmock)
 # a project that adds coppice as a folder.
 option(COPPICE_UNITE_SOURCES "Compile several sources of a library as one" ${PROJECT_IS_TOP_LEVEL})
 
+set(COPPICE_UNITED 32)
 function(coppice_unite)
   if(COPPICE_UNITE_SOURCES)
-    set_target_properties(${ARGN} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 32)
+    set_target_properties(${ARGN} PROPERTIES
+      UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${COPPICE_UNITED})
   endif()
+endfunction()
+
+# coppice_unite_apart(<target> <list>...)
+# Compiles the sources of each list, which is named by its variable, as one with no others, so that
+# how they are optimised does not depend on which others there are.
+function(coppice_unite_apart target)
+  if(NOT COPPICE_UNITE_SOURCES OR CMAKE_BUILD_TYPE STREQUAL "Debug")
+    return()
+  endif()
+  get_target_property(others ${target} SOURCES)
+  foreach(list IN LISTS ARGN)
+    list(REMOVE_ITEM others ${${list}})
+    set_source_files_properties(${${list}} PROPERTIES UNITY_GROUP ${list})
+  endforeach()
+  list(LENGTH others count)
+  math(EXPR groups "(${count} + ${COPPICE_UNITED} / 2) / ${COPPICE_UNITED}")
+  set(i 0)
+  foreach(source IN LISTS others)
+    math(EXPR group "${i} * ${groups} / ${count}")
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP others_${group})
+    math(EXPR i "${i} + 1")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
 endfunction()
 
 function(coppice_precompile set)

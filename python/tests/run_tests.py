@@ -5,15 +5,19 @@
 
 COPPICE is the command, as build/release/tools/coppice; without FILEs all of this folder run. What a
 file printed is shown if it failed. Exits with 1 if one did, or skipped all that it has.
+
+PyTorch is imported once, which takes as long as most files: a file runs in a fork of this process.
 """
 
 import argparse
-import concurrent.futures
+import contextlib
 import os
 import pathlib
 import re
-import subprocess
+import runpy
+import signal
 import sys
+import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -27,18 +31,40 @@ WITH_COMMAND = ("cases_test.py", "core_devices_test.py", "fit_test.py", "torch_e
 FIRST = ("backend_test.py", "torch_export_test.py", "dashboard_test.py")
 
 
-def run(path, coppice):
-    """Whether a file passed, how many tests it ran, what it printed, and its seconds."""
-    start = time.monotonic()
-    arguments = [coppice] if path.name in WITH_COMMAND else []
-    done = subprocess.run([sys.executable, "-B", path, *arguments], stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True, check=False, timeout=SECONDS_MAX,
-                          env={"OMP_NUM_THREADS": "1", **os.environ})
-    counts = [int(count) for count in re.findall(r"^Ran (\d+) tests? in|skipped=(\d+)",
-                                                 done.stdout, re.M) for count in count if count]
+def import_pytorch():
+    """What the tests import of it, where it is installed. Compilers start no processes."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    with contextlib.suppress(ImportError):
+        import torch
+        import torch._dynamo
+        import torch._inductor.compile_fx
+
+
+def start(path, coppice):
+    """Forks a process that becomes that of a file: its number, and what it will have printed."""
+    printed = tempfile.TemporaryFile("w+")
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child, printed
+    os.dup2(printed.fileno(), 1)
+    os.dup2(printed.fileno(), 2)
+    signal.alarm(SECONDS_MAX)
+    sys.argv = [str(path), *([coppice] if path.name in WITH_COMMAND else [])]
+    sys.path[0] = str(path.parent)
+    runpy.run_path(str(path), run_name="__main__")
+    sys.exit(0)
+
+
+def judge(status, printed):
+    """Whether a file passed, how many tests it ran, and what it printed."""
+    printed.seek(0)
+    text = printed.read()
+    counts = [int(count) for count in re.findall(r"^Ran (\d+) tests? in|skipped=(\d+)", text, re.M)
+              for count in count if count]
     ran, skipped = (*counts, 0, 0)[:2]
-    passed = done.returncode == 0 and ran > skipped
-    return passed, ran - skipped, done.stdout, time.monotonic() - start
+    return status == 0 and ran > skipped, ran - skipped, text
 
 
 def main():
@@ -46,20 +72,25 @@ def main():
     parser.add_argument("coppice", metavar="COPPICE", help="the command")
     parser.add_argument("files", nargs="*", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
-    files = options.files or sorted(
+    waiting = [path.resolve() for path in options.files] or sorted(
         HERE.glob("*_test.py"), key=lambda path: (path.name not in FIRST, path.name))
-    count, failed = 0, []
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        running = {pool.submit(run, path, options.coppice): path for path in files}
-        for done in concurrent.futures.as_completed(running):
-            path, (passed, ran, printed, seconds) = running[done], done.result()
-            print(f"{path.name}: {ran} tests, {'passed' if passed else 'FAILED'}, "
-                  f"{seconds:.0f} s", flush=True)
-            if passed:
-                count += ran
-            else:
-                failed.append(path.name)
-                print(printed, flush=True)
+    import_pytorch()
+    count, failed, running = 0, [], {}
+    while waiting or running:
+        while waiting and len(running) < AT_ONCE:
+            path = waiting.pop(0)
+            child, printed = start(path, options.coppice)
+            running[child] = path, printed, time.monotonic()
+        child, status = os.wait()
+        path, printed, begin = running.pop(child)
+        passed, ran, text = judge(status, printed)
+        print(f"{path.name}: {ran} tests, {'passed' if passed else 'FAILED'}, "
+              f"{time.monotonic() - begin:.0f} s", flush=True)
+        if passed:
+            count += ran
+        else:
+            failed.append(path.name)
+            print(text, flush=True)
     print(f"{count} passed, {len(failed)} failed")
     return 1 if failed or not count else 0
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Runs the conformance suite on every wrong driver, where it has to fail, and on the right one.
 
-    mutants_test.py conformance_suite [--seed N] [--only NAME ...]
+    mutants_test.py conformance_suite [--seed N] [--only NAME ... | --share N]
 
 Each mutant has to be found by a case of the instance Emulator, and without the help of a strict
 emulator, which would report lost order by itself. A crash and a time-out count as found, and are
-named. Prints how many were found, and which took longest. Exit codes: 0 all were found, 1 some were
-not, 2 wrong arguments.
+named. A share of N draws one mutant in N, as COPPICE_TEST_SHARE=N does; --draw repeats a draw.
+Prints how many were found, and which took longest. Exit codes: 0 all were found, 1 some were not, 2
+wrong arguments.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -82,7 +84,13 @@ def main():
     parser.add_argument("suite", help="the program conformance_suite")
     parser.add_argument("--seed", type=seed, default="24301", help="of the emulator's order")
     parser.add_argument("--only", nargs="+", help="the mutants to run")
+    parser.add_argument("--share", type=int, default=os.environ.get("COPPICE_TEST_SHARE", "1"),
+                        help="run one mutant in so many")
+    parser.add_argument("--draw", type=int, default=random.randrange(1 << 32),
+                        help="which of them, as printed")
     options = parser.parse_args()
+    if options.share < 1:
+        parser.error("a share is at least 1")
     os.environ["COPPICE_TEST_SEED"] = options.seed
 
     suite = os.path.abspath(options.suite)
@@ -103,7 +111,10 @@ def main():
         print("\n".join(lines[:LINES_MAX]))
         return 1
 
-    chosen = [name for name in names if not options.only or name in options.only]
+    chosen = options.only or names
+    if options.share > 1 and not options.only:
+        chosen = random.Random(options.draw).sample(names, -(-len(names) // options.share))
+        print(f"--draw {options.draw}")
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         runs = list(
             pool.map(

@@ -16,7 +16,7 @@ namespace coppice {
 namespace {
 
 #ifdef COPPICE_SANITIZED
-constexpr int64_t kDefaultShare = 20;
+constexpr int64_t kDefaultShare = 60;
 #else
 constexpr int64_t kDefaultShare = 1;
 #endif

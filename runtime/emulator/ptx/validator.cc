@@ -176,6 +176,8 @@ int LeastCapability(const Opcode& opcode) {
   if (IsOneOf(opcode.name, kWhole) || opcode.Has("cluster") || opcode.Has("shared::cluster") ||
       opcode.Has("try_wait") || opcode.Has("bulk"))
     return 90;
+  if (opcode.name == "fence" && (opcode.Has("async") || opcode.Has("tensormap::generic")))
+    return 90;
   const bool accesses = opcode.name == "ld" || opcode.name == "ldu" || opcode.name == "st";
   if (accesses && !opcode.types.empty() && BytesOf(opcode) > kVectorBytesMax) return 100;
   if (opcode.Has("u16x2") || opcode.Has("s16x2") || (opcode.Has("relu") && opcode.Has("s32")))

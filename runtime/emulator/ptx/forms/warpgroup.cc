@@ -18,7 +18,7 @@
 namespace coppice::ptx {
 namespace {
 
-constexpr uint64_t kRowBytes = 16;
+constexpr uint64_t kCoreRowBytes = 16;
 constexpr int kRows = 8;  // Of a tile.
 constexpr int kWarps = 4;
 
@@ -53,12 +53,12 @@ uint64_t RowOf(
     const Descriptor& matrix, bool transposed, uint64_t group, uint64_t half, uint64_t i) {
   const int mode = matrix.swizzle;
   if (mode == 0)
-    return matrix.start + group * matrix.stride + half * matrix.leading + i * kRowBytes;
-  const uint64_t wide = kRowBytes << mode;
+    return matrix.start + group * matrix.stride + half * matrix.leading + i * kCoreRowBytes;
+  const uint64_t wide = kCoreRowBytes << mode;
   if (!transposed)
-    return Swizzled(matrix.start + group * matrix.stride + i * wide + half * kRowBytes, mode);
-  const uint64_t across = wide / kRowBytes;  // Tiles in a row.
-  return Swizzled(matrix.start + group / across * matrix.leading + group % across * kRowBytes +
+    return Swizzled(matrix.start + group * matrix.stride + i * wide + half * kCoreRowBytes, mode);
+  const uint64_t across = wide / kCoreRowBytes;  // Tiles in a row.
+  return Swizzled(matrix.start + group / across * matrix.leading + group % across * kCoreRowBytes +
                       i * wide + half * matrix.stride,
                   mode);
 }
@@ -87,13 +87,13 @@ bool WarpgroupOperands::Gather(Warp& warp, std::span<uint64_t> rows, uint32_t* t
   for (size_t first = 0; first < rows.size(); first += kLanes) {
     LaneWords addresses;
     std::copy_n(&rows[first], kLanes, addresses.begin());
-    if (!warp.FindLanes(Space::kShared, kAllLanes, kRowBytes, AccessKind::kRead, addresses))
+    if (!warp.FindLanes(Space::kShared, kAllLanes, kCoreRowBytes, AccessKind::kRead, addresses))
       return false;
     std::copy_n(addresses.begin(), kLanes, &rows[first]);
   }
   for (size_t i = 0; i < rows.size(); ++i)
-    std::memcpy(tiles + i * (kRowBytes / 4), reinterpret_cast<const std::byte*>(rows[i]),
-                kRowBytes);
+    std::memcpy(tiles + i * (kCoreRowBytes / 4), reinterpret_cast<const std::byte*>(rows[i]),
+                kCoreRowBytes);
   return true;
 }
 
