@@ -137,6 +137,35 @@ TEST(ValidatorTest, DeclarationsAgree) {
     EXPECT_TRUE(StatusOf(functions, "").ok()) << StatusOf(functions, "");
 }
 
+TEST(ValidatorTest, FencesAndBarriersHaveTheOperandsThatTheyNeed) {
+  const std::string registers = ".reg .b32 w<4>; .reg .b64 d<4>; .reg .pred q; ";
+  for (const auto& [instruction, what] : Pairs{
+           {"fence.sc.gpu w1;", "has no operands"},
+           {"membar.gl w1;", "has no operands"},
+           {"griddepcontrol.wait 1;", "has no operands"},
+           {"fence.proxy.tensormap::generic.release.gpu [d1], 128;", "has no operands"},
+           {"fence.proxy.tensormap::generic.acquire.gpu;", "an address and 128"},
+           {"fence.proxy.tensormap::generic.acquire.gpu [d1], 64;", "an address and 128"},
+           {"mbarrier.arrive.expect_tx.shared.b64 _, [w1];", "a count behind the address"},
+           {"mbarrier.arrive.noComplete.shared.b64 d1, [w1];", "a count behind the address"},
+           {"mbarrier.arrive.noComplete.shared.b64 d1, [w1], 0;", "one arrival at least"},
+           {"mbarrier.arrive.shared.b64 _, [w1], -1;", "one arrival at least"},
+           {"mbarrier.test_wait.shared.b64 q, [w1], d1, w1;", "waits for no time"},
+           {"wgmma.wait_group.sync.aligned -1;", "from 0 on"},
+       }) {
+    const absl::Status status = StatusOf("", registers + instruction, ".param .u64 p", "sm_90a");
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)))
+        << instruction;
+  }
+  for (const std::string instruction :
+       {"fence.sc.gpu;", "membar.gl;", "griddepcontrol.wait;",
+        "fence.proxy.tensormap::generic.acquire.gpu [d1], 128;",
+        "mbarrier.arrive.expect_tx.shared.b64 _, [w1], 0;", "mbarrier.arrive.shared.b64 _, [w1];",
+        "mbarrier.try_wait.shared.b64 q, [w1], d1, w1;", "wgmma.wait_group.sync.aligned 0;"})
+    EXPECT_TRUE(StatusOf("", registers + instruction, ".param .u64 p", "sm_90a").ok())
+        << instruction;
+}
+
 TEST(ValidatorTest, InstructionsAreThoseOfTheArchitecture) {
   const std::string registers = ".reg .b16 h<4>; .reg .b32 w<4>; .reg .b64 d<4>; .reg .pred q; ";
   for (const auto& [instruction, least] : Pairs{

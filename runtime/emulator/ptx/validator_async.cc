@@ -22,6 +22,8 @@ uint64_t IntegerOr(const Instruction& instruction, size_t operand, uint64_t othe
 
 std::string OfProduct(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
+  if (Has(opcode, ".wait_group") && static_cast<int64_t>(IntegerOr(instruction, 0, 0)) < 0)
+    return "waits until so many groups are left, from 0 on";
   if (!Has(opcode, ".mma_async")) return {};
   const bool integers = Has(opcode, ".s32.");
   const bool halves = opcode.ends_with(".f16.f16") || opcode.ends_with(".bf16");
@@ -68,13 +70,30 @@ std::string OfTensorMap(const Instruction& instruction) {
 
 std::string OfBarrier(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
-  if (!Has(opcode, ".shared::cluster")) return {};
   const bool arrives = opcode.starts_with("mbarrier.arrive");
+  if (arrives && (Has(opcode, ".expect_tx") || Has(opcode, ".noComplete")) &&
+      instruction.operands.size() < 3)
+    return "takes a count behind the address";
+  if (arrives && !Has(opcode, ".expect_tx") &&
+      static_cast<int64_t>(IntegerOr(instruction, 2, 1)) < 1)
+    return "counts one arrival at least";
+  if (opcode.starts_with("mbarrier.test_wait") && instruction.operands.size() > 3)
+    return "waits for no time: only mbarrier.try_wait does";
+  if (!Has(opcode, ".shared::cluster")) return {};
   if (!arrives && !Has(opcode, ".expect_tx") && !Has(opcode, ".complete_tx"))
     return "is for barriers of its own block";
   if (arrives && instruction.operands.front().kind != Operand::Kind::kSink)
     return "gives no state of another block's barrier: write _";
   return {};
+}
+
+std::string OfFence(const Instruction& instruction) {
+  const std::string_view opcode = instruction.opcode;
+  if (!Has(opcode, ".tensormap") || !Has(opcode, ".acquire"))
+    return instruction.operands.empty() ? std::string() : "has no operands";
+  return instruction.operands.size() == 2 && IntegerOr(instruction, 1, 0) == 128
+             ? std::string()
+             : "has an address and 128, which are its bytes";
 }
 
 std::string OfRegisters(const Instruction& instruction) {
@@ -99,14 +118,15 @@ bool IsArrivalOfSm90(const Instruction& instruction) {
 
 std::string WhatIsWrong(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
+  if (opcode.starts_with("fence.") || opcode.starts_with("membar.") ||
+      opcode.starts_with("griddepcontrol."))
+    return OfFence(instruction);
   if (instruction.operands.empty()) return {};
   if (opcode.starts_with("wgmma.")) return OfProduct(instruction);
   if (opcode.starts_with("cp.")) return OfBulkCopy(instruction);
   if (opcode.starts_with("tensormap.replace.")) return OfTensorMap(instruction);
   if (opcode.starts_with("mbarrier.")) return OfBarrier(instruction);
   if (opcode.starts_with("setmaxnreg.")) return OfRegisters(instruction);
-  if (opcode.starts_with("fence.proxy.tensormap") && IntegerOr(instruction, 1, 128) != 128)
-    return "is for 128 bytes";
   if ((opcode.starts_with("mapa.shared") || opcode.starts_with("getctarank.shared")) &&
       !Has(opcode, "::cluster"))
     return "is for .shared::cluster";
