@@ -41,7 +41,8 @@ endfunction()
 
 # coppice_unite_apart(<target> <list>...)
 # Compiles the sources of each list, which is named by its variable, as one with no others, so that
-# how they are optimised does not depend on which others there are.
+# how they are optimised does not depend on which others there are. In Debug nothing is optimised
+# that counts.
 function(coppice_unite_apart target)
   if(NOT COPPICE_UNITE_SOURCES OR CMAKE_BUILD_TYPE STREQUAL "Debug")
     return()

@@ -2,9 +2,9 @@
 """Goal: the dashboard tells right from wrong, says of each model what became of it, and its
 committed results are of the models that there are.
 Method: its logic is asked with numbers, lines and processes made up here, among them results that
-are wrong; ten models of all suites run anew, at sizes and of weights that the seed draws, and say
-of their graphs what the committed lines say. Dropout that is lifted draws other numbers than
-PyTorch, so that its gradients are held to its own results.
+are wrong; ten models of all suites, three in CI, run anew, at sizes and of weights that the seed
+draws, and say of their graphs what the committed lines say. Dropout that is lifted draws other
+numbers than PyTorch, so that its gradients are held to its own results.
 
     dashboard_test.py [unittest's options]
 

@@ -6,11 +6,13 @@
 COPPICE is the command, as build/release/tools/coppice; without FILEs all of this folder run. What a
 file printed is shown if it failed. Exits with 1 if one did, or skipped all that it has.
 
-PyTorch is imported once, which takes as long as most files: a file runs in a fork of this process.
+PyTorch is imported once, which takes as long as many files: those that name it run in forks of this
+process.
 """
 
 import argparse
 import contextlib
+import faulthandler
 import os
 import pathlib
 import re
@@ -42,16 +44,21 @@ def import_pytorch():
 
 
 def start(path, coppice):
-    """Forks a process that becomes that of a file: its number, and what it will have printed."""
+    """Starts the process of a file: its number, and what it will have printed."""
     printed = tempfile.TemporaryFile("w+")
+    arguments = [str(path), *([coppice] if path.name in WITH_COMMAND else [])]
     sys.stdout.flush()
     child = os.fork()
     if child:
         return child, printed
+    os.setpgid(0, 0)
     os.dup2(printed.fileno(), 1)
     os.dup2(printed.fileno(), 2)
     signal.alarm(SECONDS_MAX)
-    sys.argv = [str(path), *([coppice] if path.name in WITH_COMMAND else [])]
+    if not re.search(r"^ *(import|from) .*\btorch\b", path.read_text(), re.M):
+        os.execv(sys.executable, [sys.executable, "-B", *arguments])
+    faulthandler.register(signal.SIGALRM, chain=True)
+    sys.argv = arguments
     sys.path[0] = str(path.parent)
     runpy.run_path(str(path), run_name="__main__")
     sys.exit(0)
@@ -74,6 +81,7 @@ def main():
     options = parser.parse_args()
     waiting = [path.resolve() for path in options.files] or sorted(
         HERE.glob("*_test.py"), key=lambda path: (path.name not in FIRST, path.name))
+    sys.dont_write_bytecode = True
     import_pytorch()
     count, failed, running = 0, [], {}
     while waiting or running:
@@ -82,10 +90,12 @@ def main():
             child, printed = start(path, options.coppice)
             running[child] = path, printed, time.monotonic()
         child, status = os.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # What it has left.
         path, printed, begin = running.pop(child)
         passed, ran, text = judge(status, printed)
-        print(f"{path.name}: {ran} tests, {'passed' if passed else 'FAILED'}, "
-              f"{time.monotonic() - begin:.0f} s", flush=True)
+        ended = "passed" if passed else f"FAILED with {os.waitstatus_to_exitcode(status)}"
+        print(f"{path.name}: {ran} tests, {ended}, {time.monotonic() - begin:.0f} s", flush=True)
         if passed:
             count += ran
         else:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the conformance suite on every wrong driver, where it has to fail, and on the right one.
 
-    mutants_test.py conformance_suite [--seed N] [--only NAME ... | --share N]
+    mutants_test.py conformance_suite [--seed N] [--only NAME ... | --share N [--draw N]]
 
 Each mutant has to be found by a case of the instance Emulator, and without the help of a strict
 emulator, which would report lost order by itself. A crash and a time-out count as found, and are

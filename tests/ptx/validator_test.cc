@@ -146,6 +146,7 @@ TEST(ValidatorTest, FencesAndBarriersHaveTheOperandsThatTheyNeed) {
            {"fence.proxy.tensormap::generic.release.gpu [d1], 128;", "has no operands"},
            {"fence.proxy.tensormap::generic.acquire.gpu;", "an address and 128"},
            {"fence.proxy.tensormap::generic.acquire.gpu [d1], 64;", "an address and 128"},
+           {"fence.proxy.tensormap::generic.acquire.gpu d1, 128;", "an address and 128"},
            {"mbarrier.arrive.expect_tx.shared.b64 _, [w1];", "a count behind the address"},
            {"mbarrier.arrive.noComplete.shared.b64 d1, [w1];", "a count behind the address"},
            {"mbarrier.arrive.noComplete.shared.b64 d1, [w1], 0;", "one arrival at least"},

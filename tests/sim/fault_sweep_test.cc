@@ -237,7 +237,8 @@ class FaultSweepTest : public testing::TestWithParam<Scenario> {
   }
 
  private:
-  int64_t next_case_ = 0;
+  // From another on in each run.
+  int64_t next_case_ = static_cast<int64_t>(TestSeed() % static_cast<uint64_t>(TestShare()));
   int64_t runs_ = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace coppice {
 
-// Cases that there are for one that runs: 20 under a sanitizer, otherwise 1.
+// Cases that there are for one that runs: 60 under a sanitizer, otherwise 1.
 int64_t TestShare();
 
 // Changed copies that a fuzz tries: COPPICE_MUTATIONS of the environment, a whole number, or else

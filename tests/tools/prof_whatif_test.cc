@@ -199,10 +199,9 @@ TEST(ProfWhatIfTest, AfterAChangeFiguresAreThoseOfASessionMadeSo) {
   int exact = 0;
   int cases = 0;
   for (; exact < wanted && cases < kTries * wanted && !HasFailure(); ++cases) {
-    const int i = cases;
-    const uint64_t seed = TestSeed() + static_cast<uint64_t>(1000 + i);
-    SCOPED_TRACE(fmt::format("COPPICE_TEST_SEED={} case {}", TestSeed(), i));
-    ExpectTruth(seed, i % 6, exact);
+    const uint64_t seed = TestSeed() + static_cast<uint64_t>(1000 + cases);
+    SCOPED_TRACE(fmt::format("COPPICE_TEST_SEED={} case {}", TestSeed(), cases));
+    ExpectTruth(seed, static_cast<int>(seed % 6), exact);
   }
   EXPECT_GE(exact, wanted) << "of " << cases;
 }

@@ -253,7 +253,7 @@ TEST_P(RelearnedTraceTest, ReplaysWithoutMismatchInBucketsThatWasteLess) {
   const int64_t limit = 200 / TestShare();
   const Json report =
       Relearn({folder + "/" + GetParam(), "--limit", std::to_string(limit), "--policy", "pow2",
-               "--relearn=" + std::to_string(limit / 4), "--verify", "all"});
+               "--relearn=" + std::to_string(std::max<int64_t>(limit / 4, 1)), "--verify", "all"});
   EXPECT_EQ(report["mismatches"], 0);
   EXPECT_EQ(report["verified_requests"], limit);
   if (TestShare() > 1) return;

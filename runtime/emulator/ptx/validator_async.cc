@@ -91,7 +91,8 @@ std::string OfFence(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   if (!Has(opcode, ".tensormap") || !Has(opcode, ".acquire"))
     return instruction.operands.empty() ? std::string() : "has no operands";
-  return instruction.operands.size() == 2 && IntegerOr(instruction, 1, 0) == 128
+  return instruction.operands.size() == 2 && IntegerOr(instruction, 1, 0) == 128 &&
+                 instruction.operands[0].kind == Operand::Kind::kAddress
              ? std::string()
              : "has an address and 128, which are its bytes";
 }
