@@ -79,14 +79,16 @@ class MutantsTestTest(unittest.TestCase):
         (self.folder / "suite").chmod(0o755)
 
     def run_mutants(self, *arguments):
-        return run(sys.executable, MUTANTS_TEST, *arguments, cwd=self.folder)
+        return run(sys.executable, MUTANTS_TEST, *arguments, cwd=self.folder,
+                   env={**os.environ, "COPPICE_TEST_SHARE": "1"})
 
     def test_wrong_arguments_end_with_2(self):
         self.fake("test $1 = --list-mutants || touch ran; echo one")
         (self.folder / "text").write_text("")
         for arguments in (["absent"], ["."], ["text"], ["/bin/false"], ["/bin/true"],
                           ["suite", "--only", "one", "bogus"], ["suite", "--seed", "abc"],
-                          ["suite", "--seed=-1"]):
+                          ["suite", "--seed=-1"], ["suite", "--share=0"],
+                          ["suite", "--draw=x"]):
             done = self.run_mutants(*arguments)
             self.assertEqual(2, done.returncode, arguments)
             self.assertIn("mutants_test.py: error: ", done.stderr.splitlines()[-1])
@@ -100,6 +102,9 @@ esac""")
         done = self.run_mutants("suite")
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         self.assertIn("2 mutants, 2 found", done.stdout)
+        drawn = self.run_mutants("suite", "--share=2", "--draw=5")
+        self.assertEqual(0, drawn.returncode)
+        self.assertIn("--draw 5\n1 mutants, 1 found", drawn.stdout)
 
     def test_suite_past_its_limit_is_ended_with_what_it_started(self):
         os.mkfifo(self.folder / "fifo")
