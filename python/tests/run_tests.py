@@ -64,6 +64,13 @@ def start(path, coppice):
     sys.exit(0)
 
 
+def end(*children):
+    """Kills processes of files, and what they have started."""
+    for child in children:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+
+
 def judge(status, printed):
     """Whether a file passed, how many tests it ran, and what it printed."""
     printed.seek(0)
@@ -89,9 +96,12 @@ def main():
             path = waiting.pop(0)
             child, printed = start(path, options.coppice)
             running[child] = path, printed, time.monotonic()
-        child, status = os.wait()
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)  # What it has left.
+        try:
+            child, status = os.wait()
+        except KeyboardInterrupt:
+            end(*running)
+            raise
+        end(child)  # What it has left.
         path, printed, begin = running.pop(child)
         passed, ran, text = judge(status, printed)
         ended = "passed" if passed else f"FAILED with {os.waitstatus_to_exitcode(status)}"

@@ -111,9 +111,9 @@ def main():
         print("\n".join(lines[:LINES_MAX]))
         return 1
 
-    chosen = options.only or names
+    chosen = [name for name in names if not options.only or name in options.only]
     if options.share > 1 and not options.only:
-        chosen = random.Random(options.draw).sample(names, -(-len(names) // options.share))
+        chosen = random.Random(options.draw).sample(chosen, -(-len(chosen) // options.share))
         print(f"--draw {options.draw}")
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         runs = list(
