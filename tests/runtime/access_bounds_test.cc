@@ -54,7 +54,7 @@ TEST_F(AccessBoundsTest, ByteBehindIsAFaultThatNamesKernelLineAndArgument) {
   ExpectEnd("writes 8 bytes at");
   EXPECT_THAT(machine_.emulator->fault(), HasSubstr("WriteThreads"));
   EXPECT_THAT(machine_.emulator->fault(),
-              HasSubstr("0 past the end of argument 0 (target), 32 bytes at"));
+              HasSubstr("0 bytes past the end of argument 0 (target), a range of 32 bytes at"));
   EXPECT_EQ(*PointerAt<int64_t>(At(6)), 5) << "what lies there is as it was";
 }
 
@@ -71,7 +71,7 @@ TEST_F(AccessBoundsTest, AccessAcrossTwoArgumentsIsOfNeither) {
       {.argument = 1, .name = "other", .begin = At(0) + 12, .bytes = 20, .writes = true}};
   const AccessBounds bounds(arguments);
   EXPECT_CU(kSuccess, Write(0, 2, machine_.stream));
-  ExpectEnd("across the bounds of argument 0 (target), 12 bytes at");
+  ExpectEnd("across the bounds of argument 0 (target), a range of 12 bytes at");
 }
 
 TEST_F(AccessBoundsTest, ArgumentsThatOverlapAreTogetherWhatTheyStandFor) {
@@ -90,7 +90,7 @@ TEST_F(AccessBoundsTest, WhatIsReadIsNotWritten) {
   const AccessBounds bounds(arguments);
   EXPECT_CU(kSuccess, machine_.Run(machine_.stream, "Add", 1, At(0), At(2)));
   EXPECT_CU(kSuccess, machine_.Run(machine_.stream, "Add", 1, At(2), At(0)));
-  ExpectEnd("inside of argument 1 (source)");
+  ExpectEnd("inside argument 1 (source)");
   EXPECT_THAT(machine_.emulator->fault(), HasSubstr("which the launch may only read"));
 }
 
@@ -117,6 +117,33 @@ TEST_F(AccessBoundsTest, WithoutAnyAllThatIsMappedIsAccessed) {
   EXPECT_EQ(AccessBounds::Current(), nullptr);
   EXPECT_CU(kSuccess, Write(0, 10, machine_.stream));
   ExpectEnd("");
+}
+
+// What compilers make of an atomic of 16 bits: the 32 bits around them are read and swapped.
+constexpr char kSwap[] = R"(.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry Swap(.param .u64 word) {
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [word];
+  ld.relaxed.gpu.global.b32 %r1, [%rd1];
+  atom.relaxed.gpu.global.cas.b32 %r2, [%rd1], %r1, 7;
+  ret;
+})";
+
+TEST(AccessBoundsOfWordSwapTest, ReachTheEndOfTheWordAndNoFarther) {
+  const CompiledMachine machine({}, kSwap);
+  const DeviceAddress words = machine.Allocate(2 * sizeof(uint32_t));
+  const ArgumentBytes arguments[] = {
+      {.argument = 0, .name = "halves", .begin = words, .bytes = 2, .writes = true}};
+  const AccessBounds bounds(arguments);
+  EXPECT_CU(kSuccess, machine.Run(machine.stream, "Swap", 1, words));
+  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+  EXPECT_EQ(*PointerAt<uint32_t>(words), 7u);
+  EXPECT_CU(kSuccess, machine.Run(machine.stream, "Swap", 1, words + sizeof(uint32_t)));
+  EXPECT_CU(kIllegalAddress, machine.cu.CtxSynchronize());
+  EXPECT_THAT(machine.emulator->fault(), HasSubstr("2 bytes past the end of argument 0 (halves)"));
 }
 
 // Makes a graph of one launch under bounds, in one of the ways to make one.
@@ -155,7 +182,7 @@ TEST_P(BoundedGraphTest, NodesKeepTheirBoundsForEveryLaunch) {
     EXPECT_CU(kSuccess, machine_.cu.GraphLaunch(right, machine_.stream));
   ExpectEnd("");
   EXPECT_CU(kSuccess, machine_.cu.GraphLaunch(wrong, machine_.stream));
-  ExpectEnd("0 past the end of argument 0 (target), 32 bytes at");
+  ExpectEnd("0 bytes past the end of argument 0 (target), a range of 32 bytes at");
 }
 
 INSTANTIATE_TEST_SUITE_P(CapturedOrBuilt, BoundedGraphTest, testing::Bool());

@@ -7,10 +7,14 @@
 namespace coppice::ptx {
 
 std::vector<MemoryRange> Within(std::span<const MemoryRange> memory,
-                                std::span<const ArgumentRange> arguments) {
+                                std::span<const ArgumentRange> arguments,
+                                uint64_t word_bytes) {
+  const uint64_t inside = word_bytes - 1;
   std::vector<MemoryRange> joined;
-  for (const ArgumentRange& argument : arguments)
-    if (argument.range.begin < argument.range.end) joined.push_back(argument.range);
+  for (const ArgumentRange& argument : arguments) {
+    const auto& [begin, end, writable] = argument.range;
+    if (begin < end) joined.push_back({begin & ~inside, (end + inside) & ~inside, writable});
+  }
   std::ranges::sort(joined, {}, &MemoryRange::begin);
   size_t last = 0;
   for (size_t i = 1; i < joined.size(); ++i) {

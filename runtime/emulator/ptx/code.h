@@ -109,7 +109,8 @@ struct Code {
   // Offsets of constants of 64 bits that are addresses among the global bytes until they are
   // linked.
   std::vector<uint32_t> relocations;
-  int64_t frame_bytes = 0;  // The area kFrame.
+  int64_t frame_bytes = 0;   // The area kFrame.
+  bool swaps_words = false;  // It has atom.cas.b32.
   // Memory of each thread for one call: .param and .local variables, by offset in there.
   int64_t thread_bytes = 0;
   std::vector<Place> parameters;  // Of a function: in its thread memory. Of a kernel: in the bank.
@@ -130,6 +131,7 @@ constexpr uint64_t FunctionAddress(size_t index) {
 struct Kernel {
   const Code* code = nullptr;
   const FunctionTable* functions = nullptr;  // Of the program.
+  bool swaps_words = false;                  // It, or a function of the program, has atom.cas.b32.
   int64_t parameter_bytes = 0;
   int64_t shared_bytes = 0;                              // Static.
   int64_t dynamic_offset = 0;                            // Where dynamic shared memory begins.

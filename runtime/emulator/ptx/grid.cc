@@ -137,7 +137,11 @@ int64_t Grid::DrawQuantum(const Block& block) {
 
 Outcome Run(const Launch& launch, const Environment& environment) {
   if (environment.arguments.empty()) return Grid(launch, environment, WarpOrder::kDrawn).Run();
-  const std::vector<MemoryRange> memory = Within(environment.memory, environment.arguments);
+  // Compilers make atomics of 16 bits from loads and swaps of the 32 around them, of which the
+  // others, behind an odd number of elements say, may belong to no argument.
+  const uint64_t word_bytes = launch.kernel->swaps_words ? sizeof(uint32_t) : 1;
+  const std::vector<MemoryRange> memory =
+      Within(environment.memory, environment.arguments, word_bytes);
   Environment bounded = environment;
   bounded.memory = memory;
   return Grid(launch, bounded, WarpOrder::kDrawn).Run();

@@ -163,10 +163,10 @@ absl::Status State::CheckRefusals() const {
       const Refusal& refusal = refused[i].front();
       const std::string_view entry = module.functions[entries[kernel]].name;
       const std::string_view function = module.functions[i].name;
-      return absl::UnimplementedError(
-          fmt::format("kernel {}{}: line {}: {} is not executed; compile for sm_80, sm_89 or sm_90",
-                      entry, i == entries[kernel] ? "" : fmt::format(" calls {}", function),
-                      refusal.line, refusal.opcode));
+      return absl::UnimplementedError(fmt::format(
+          "kernel {}{}: line {}: the emulator cannot execute {}; compile for sm_80, sm_89 or sm_90",
+          entry, i == entries[kernel] ? "" : fmt::format(" calls {}", function), refusal.line,
+          refusal.opcode));
     }
   }
   return absl::OkStatus();
@@ -176,13 +176,15 @@ absl::Status State::AddKernel(size_t function, const SharedLayout::Extent& exten
   const Function& entry = module.functions[function];
   if (extent.static_bytes > kStaticSharedBytesMax)
     return InvalidArgument(
-        "line {}: kernel {} has {} bytes of static shared memory, but at most {} are possible; "
-        "make the rest dynamic",
+        "line {}: kernel {} has {} bytes of static shared memory, but the maximum is {}; make the "
+        "rest dynamic",
         entry.line, entry.name, extent.static_bytes, kStaticSharedBytesMax);
-  Kernel kernel{.code = codes[function].get(),
-                .functions = &table,
-                .shared_bytes = extent.static_bytes,
-                .dynamic_offset = extent.dynamic_offset};
+  Kernel kernel{
+      .code = codes[function].get(),
+      .functions = &table,
+      .swaps_words = std::ranges::any_of(codes, [](const auto& code) { return code->swaps_words; }),
+      .shared_bytes = extent.static_bytes,
+      .dynamic_offset = extent.dynamic_offset};
   for (const Place& parameter : kernel.code->parameters)
     kernel.parameter_bytes = parameter.offset + parameter.bytes;
   const bool required = !entry.required_threads.empty();
@@ -212,7 +214,8 @@ absl::Status State::ReadTarget() {
   if (!digits.empty() && error == std::errc() && capability > 0 &&
       (suffix.empty() || suffix == "a" || suffix == "f"))
     return absl::OkStatus();
-  return InvalidArgument("line 1: .target '{}' names no architecture, as sm_80 does", target);
+  return InvalidArgument("line 1: .target '{}' does not name an architecture such as sm_80",
+                         target);
 }
 
 KernelSurvey State::SurveyOf(size_t kernel) const {

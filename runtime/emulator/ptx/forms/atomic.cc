@@ -78,6 +78,11 @@ bool DecodeAtomic(FunctionDecoder& decoder, const Instruction& from, Instr& to) 
   return operands.ok();
 }
 
+bool DecodeWordSwap(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
+  decoder.code().swaps_words = true;
+  return DecodeAtomic<sizeof(uint32_t), 2>(decoder, from, to);
+}
+
 enum class Reduces : bool { kNo, kYes };
 
 struct AtomicOperation {
@@ -132,7 +137,7 @@ constexpr AtomicOperation kAtomicOperations[] = {
     Exch<uint64_t>("exch.b64"),
     Exch<Bits128>("exch.b128"),
     Cas<uint16_t>("cas.b16"),
-    Cas<uint32_t>("cas.b32"),
+    {"cas.b32", Atomic<uint32_t, AtomicCas>, DecodeWordSwap, Reduces::kNo},
     Cas<uint64_t>("cas.b64"),
     Cas<Bits128>("cas.b128"),
 };
