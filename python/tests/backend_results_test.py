@@ -115,6 +115,10 @@ class SharedStorageTest(BackendTest):
         "a part of what is computed": lambda x: (x * 2)[x.shape[0] // 2:, 1],
         "rows of what lies by columns": lambda x: (x.t() * 2)[1:3],
         "an argument that is written": lambda x: (x.add_(1), x[1:], x * 2),
+        "what is written over, by columns": lambda x: (
+            lambda a: (a, a[a.shape[0] // 2:], a.fill_(1))[:2])(x.t() * 2),
+        "rows of it": lambda x: (
+            lambda a, b: (a.fill_(1), *b))(*(lambda a: (a, a.split(2)))(x.t() * 2)),
         "of a library's operator": lambda x: (lambda a: (a.t(), a))(torch.cumprod(x, 1).sort()[0]),
     }
 
@@ -184,6 +188,12 @@ class OverlappingTest(BackendTest):
 
         self.compare(lambda x: x * 2 + 1, windows)
 
+    def test_arguments_that_are_expanded_to_nothing_are_empty(self):
+        self.compare(lambda x: x.scatter_reduce(0, torch.zeros(x.shape, dtype=torch.int64), x,
+                                                "amax"),
+                     lambda size: (torch.ones(1).expand(size),), sizes=(0,),
+                     calls=None)
+
     def test_as_strided_reads_what_the_storage_of_an_argument_holds(self):
         arguments = {"later": lambda size: (rows(size + 1)[0][1:],),
                      "apart": lambda size: (rows(2 * size)[0][:, ::2],)}
@@ -228,6 +238,21 @@ class OverlappingTest(BackendTest):
 
 
 class GradientTest(BackendTest):
+    def test_gradients_of_16_bits_add_up_in_words_of_32(self):
+        def gathered(x):
+            return x.gather(1, x.argsort(dim=1, stable=True))
+
+        compiled = torch.compile(gathered, backend="coppice", dynamic=True)
+        for dtype in (torch.bfloat16, torch.float16):
+            for size in (3, 13, 4):  # Of odd ones, the last element is half of a word.
+                x = torch.randn(size, 7, dtype=dtype, requires_grad=True)
+                weights = torch.randn(size, 7, dtype=dtype)
+                right, = torch.autograd.grad(gathered(x), x, weights)
+                got, = torch.autograd.grad(compiled(x), x, weights)
+                self.assertTrue(torch.equal(got, right), f"{dtype} {size}")
+        self.assertEqual([(one.kind, one.lifted) for one in coppice.torch.report(compiled)],
+                         [("forward", True), ("backward", True)] * 2)
+
     CASES = {
         "computed": lambda x: (lambda a: (a[None].detach(), a))(x.sin()),
         "computed, the other way": lambda x: (lambda a: (a, a.t().detach()))(x.sin()),

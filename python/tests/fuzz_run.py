@@ -1,10 +1,12 @@
 """Runs a program by eager PyTorch and by a backend of torch.compile, and says what differs."""
 
+import contextlib
 import dataclasses
 import logging
 import warnings
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import coppice.torch
 from fuzz_compare import Difference, Done, compare, slack_of
@@ -49,16 +51,19 @@ class Outcome:
 
 
 class Side:
-    """A program as one of the two runs it."""
+    """A program as one of the two runs it: eagerly, if `compile_it` is None. Attention is then
+    computed in the way of its definition: the faster way of CPUs turns some NaNs into 0."""
 
-    def __init__(self, program, compile_it=lambda module: module):
+    def __init__(self, program, compile_it=None):
         self.program = program
+        self.attention = contextlib.nullcontext if compile_it else (
+            lambda: sdpa_kernel(SDPBackend.MATH))
         make, self.arguments = built(program)
         self.module = make()
         self.initial = {
             name: (value.detach().clone(), (value.shape, value.stride(), value.storage_offset()))
             for name, value in self.module.state_dict().items()}
-        self.function = compile_it(self.module)
+        self.function = compile_it(self.module) if compile_it else self.module
 
     def members(self):
         return {**dict(self.module.named_parameters()), **dict(self.module.named_buffers())}
@@ -77,7 +82,7 @@ class Side:
             values = differentiable(program.given(), values)
         for position, axis in marked:
             torch._dynamo.maybe_mark_dynamic(values[position], axis)
-        with torch.set_grad_enabled(program.train):
+        with torch.set_grad_enabled(program.train), self.attention():
             results = self.function(*values)
         given = {**members, **dict(zip(program.given(), values))}
         return Done(given, {f"result {index}": value for index, value in enumerate(results)}, {})
@@ -178,6 +183,8 @@ def run(program, backend="coppice", tamper=None):
         outcome.kind = "silent" if outcome.differences else "right"
     if backend == "coppice":
         note_reports(outcome, other.function)
+        if outcome.kind == "error":
+            coppice.reset_device()  # A fault of this program is none of the next.
     return outcome
 
 

@@ -228,7 +228,8 @@ class GraphLifter(Lifter):
             return "unused", node.name
         fixed = all(isinstance(size, int) for size in (*value.shape, *value.stride()))
         expanded = tuple(axis for axis, stride in enumerate(value.stride())
-                         if isinstance(stride, int) and stride == 0 and value.shape[axis] != 1)
+                         if isinstance(stride, int) and stride == 0
+                         and value.shape[axis] not in (0, 1))
         self.given[node.name] = Input(
             position, node.name, fixed and node.name in statics, expanded=expanded,
             flat=overlaps(value, expanded), fixed=fixed)

@@ -14,9 +14,11 @@ compiled form. export/oracle.py compares the two, and each call compares the siz
 """
 
 import dataclasses
+import operator
 
 import torch
 from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
 
 from coppice.export.lift import returned_values
 from coppice.export.manifest import ExportError
@@ -102,11 +104,11 @@ class Results:
         if not isinstance(value, torch.Tensor):
             return value
         if value.layout != torch.strided:
-            raise ExportError(f"result {index} is a tensor of the layout {value.layout}")
+            raise ExportError(f"result {index} is a tensor with the layout {value.layout}")
         if value.device.type == "meta":
             return Meta(value)
         if value.device.type != self.device:
-            raise ExportError(f"result {index} is on {value.device}, and the graph on "
+            raise ExportError(f"result {index} is on {value.device}, but the graph is on "
                               f"{self.device}")
         promised = self.promised[index]
         if index in self.visible and promised is not None and (
@@ -142,17 +144,44 @@ def view(position, index, value, base):
 
 
 def complete(module, mode):
-    """Computes the metadata of nodes that a pass of PyTorch's inserted without metadata."""
+    """Computes the metadata of nodes that a pass of PyTorch's inserted without metadata, and of
+    views of a tensor that a pass replaced: they would still share memory with the old one."""
     for node in module.graph.nodes:
-        if node.op == "call_function" and "val" not in node.meta:
+        if node.op == "call_function" and ("val" not in node.meta or not is_view_of_its(node)):
             arguments, named = map_arg((node.args, node.kwargs), value_of)
             with mode:
                 node.meta["val"] = node.target(*arguments, **named)
 
 
+def is_view_of_its(node):
+    """Whether a view shares memory with the tensor that it is given; true of what is no view."""
+    viewed = viewed_by(node)
+    if viewed is None or not has_storage(viewed):
+        return True
+    made = [value for value in tree_leaves(node.meta["val"]) if isinstance(value, torch.Tensor)]
+    return all(storage_of(value) == storage_of(viewed.meta["val"]) for value in made)
+
+
+def viewed_by(node):
+    """The node of which an operator returns a view, or that getitem takes one out of."""
+    if node.target is operator.getitem:
+        made_by = node.args[0]
+        return viewed_by(made_by) if isinstance(made_by, torch.fx.Node) else None
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return None
+    schema = node.target._schema
+    if not any(one.alias_info is not None and not one.alias_info.is_write
+               for one in schema.returns):
+        return None
+    for argument, given in zip(schema.arguments, node.args):
+        if argument.alias_info is not None:
+            return given if isinstance(given, torch.fx.Node) else None
+    return None
+
+
 def value_of(node):
     if "val" not in node.meta:
-        raise ExportError(f"PyTorch does not say what {node.name} is")
+        raise ExportError(f"PyTorch does not give the type of {node.name}")
     return node.meta["val"]
 
 
