@@ -114,6 +114,10 @@ endfunction()
 # become part of the program. ALONE makes a program of the test, for what a program has once: its
 # exported symbols, its hooks. COST is about how long it takes; CTest starts the longest first.
 #
+# Where COPPICE_SANITIZED_TESTS is off, tests that the sanitizers' presets run as well are neither
+# compiled nor run: those of programs that are not ALONE, but for tools, which these presets leave
+# out, and for host_allocation_tests.
+#
 # With the label gpu, which goes with ALONE, it is for a machine that has one, and
 # tools/gpu_check.sh runs its instances Cuda; <path>_cuda runs them on the emulated libcuda.so.1.
 function(coppice_test path)
@@ -144,6 +148,12 @@ function(coppice_test path)
     endif()
   endif()
   target_sources(${target} PRIVATE ${path}.cc)
+  set(disabled OFF)
+  if(NOT COPPICE_SANITIZED_TESTS AND NOT arg_ALONE AND NOT folder STREQUAL "tools"
+     AND NOT target STREQUAL "host_allocation_tests")
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    set(disabled ON)
+  endif()
   foreach(source IN LISTS arg_SOURCES)
     get_target_property(sources ${target} SOURCES)
     if(NOT source IN_LIST sources)
@@ -152,7 +162,8 @@ function(coppice_test path)
   endforeach()
   target_link_libraries(${target} PRIVATE ${arg_LINK})
   add_test(NAME ${path} COMMAND ${target} ${chosen})
-  set_tests_properties(${path} PROPERTIES FAIL_REGULAR_EXPRESSION "Running 0 tests")
+  set_tests_properties(${path} PROPERTIES
+    FAIL_REGULAR_EXPRESSION "Running 0 tests" DISABLED ${disabled})
   if(arg_COST)
     set_tests_properties(${path} PROPERTIES COST ${arg_COST})
   endif()
