@@ -31,12 +31,14 @@ void ReserveFor(size_t count, std::vector<T>& values) {
 
 absl::Status ValidateOptions(const Arena::Options& options, int64_t granularity) {
   if (options.window_count < 1 || options.window_bytes < 1) {
-    return InvalidArgument("Arena::Create: {} windows of {} bytes; use at least 1 of 1 byte",
-                           options.window_count, options.window_bytes);
+    return InvalidArgument(
+        "Arena::Create: {} windows of {} bytes; use at least 1 window of at least 1 byte",
+        options.window_count, options.window_bytes);
   }
   if (options.window_bytes > INT64_MAX / options.window_count - granularity) {
-    return InvalidArgument("Arena::Create: {} windows of {} bytes exceed 2^63 bytes; use less",
-                           options.window_count, options.window_bytes);
+    return InvalidArgument(
+        "Arena::Create: {} windows of {} bytes exceed 2^63 bytes; use fewer or smaller windows",
+        options.window_count, options.window_bytes);
   }
   if (options.handle_bytes < granularity || options.handle_bytes % granularity != 0) {
     return InvalidArgument(
@@ -49,8 +51,8 @@ absl::Status ValidateOptions(const Arena::Options& options, int64_t granularity)
 // The driver's error with its code and payload, told with what was asked for.
 absl::Status WithFigures(const absl::Status& error, int64_t missing, int64_t mapped) {
   absl::Status status = MakeError(error.code(),
-                                  "Arena::Grow: cannot add {} bytes to the {} mapped; free device "
-                                  "memory or lower the budget ({})",
+                                  "Arena::Grow: cannot add {} bytes to the {} bytes already "
+                                  "mapped; free device memory or lower the budget ({})",
                                   missing, mapped, MessageOf(error));
   error.ForEachPayload(
       [&status](auto type, const auto& payload) { status.SetPayload(type, payload); });
@@ -97,10 +99,10 @@ absl::Status Arena::Grow(int window, int64_t bytes) {
   Window& grown = windows_[static_cast<size_t>(window)];
   if (bytes <= grown.mapped_bytes) return absl::OkStatus();
   if (bytes > window_bytes_) {
-    return MakeError(absl::StatusCode::kOutOfRange,
-                     "Arena::Grow: {} bytes are asked of window {}, which has {}; raise "
-                     "window_bytes",
-                     bytes, window, window_bytes_);
+    return MakeError(
+        absl::StatusCode::kOutOfRange,
+        "Arena::Grow: {} bytes are requested from window {}, which has only {}; raise window_bytes",
+        bytes, window, window_bytes_);
   }
   const RelaxedCaptureScope relaxed(driver_);
   ReleaseDoubtful(window);

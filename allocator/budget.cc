@@ -11,7 +11,8 @@
 namespace coppice {
 
 Budget::Budget(Options options) : limit_(options.limit), on_change_(std::move(options.on_change)) {
-  COPPICE_CHECK(options.accounts >= 1 && options.limit >= 0, "a budget has accounts and no debts");
+  COPPICE_CHECK(options.accounts >= 1 && options.limit >= 0,
+                "a budget needs an account and a limit of 0 or more");
   usage_.bytes.resize(static_cast<size_t>(options.accounts));
   usage_.peaks.resize(static_cast<size_t>(options.accounts));
   usage_.limit = limit_;
@@ -23,7 +24,7 @@ size_t Budget::IndexOf(int account) const {
 }
 
 Admission Budget::Admit(int64_t bytes) const {
-  COPPICE_CHECK(bytes >= 0, "negative bytes are discharged");
+  COPPICE_CHECK(bytes >= 0, "the number of bytes must not be negative; use Discharge");
   const int64_t most = limit_ == 0 ? INT64_MAX : limit_;
   return {.missing = std::max<int64_t>(bytes - (most - usage_.total - held_), 0)};
 }
@@ -31,7 +32,7 @@ Admission Budget::Admit(int64_t bytes) const {
 void Budget::Book(int account, int64_t change) {
   if (change == 0) return;
   const size_t i = IndexOf(account);
-  COPPICE_CHECK(usage_.bytes[i] >= -change, "more than was charged");
+  COPPICE_CHECK(usage_.bytes[i] >= -change, "more bytes than were charged");
   usage_.bytes[i] += change;
   usage_.peaks[i] = std::max(usage_.peaks[i], usage_.bytes[i]);
   usage_.total += change;
@@ -48,7 +49,7 @@ Admission Budget::Charge(int account, int64_t bytes) {
 }
 
 void Budget::Discharge(int account, int64_t bytes) {
-  COPPICE_CHECK(bytes >= 0, "negative bytes are charged");
+  COPPICE_CHECK(bytes >= 0, "the number of bytes must not be negative; use Charge");
   IndexOf(account);
   const std::lock_guard lock(mutex_);
   Book(account, -bytes);
@@ -63,12 +64,12 @@ Admission Budget::Hold(int64_t bytes) {
 
 void Budget::Settle(int64_t held, std::span<const Change> changes) {
   const std::lock_guard lock(mutex_);
-  COPPICE_CHECK(held >= 0 && held <= held_, "more than is held");
+  COPPICE_CHECK(held >= 0 && held <= held_, "more bytes than are held");
   held_ -= held;
   int64_t added = 0;
   for (const Change& change : changes) {
     added += change.bytes;
-    COPPICE_CHECK(added <= held, "more than was held is booked");
+    COPPICE_CHECK(added <= held, "more bytes are booked than were held");
     Book(change.account, change.bytes);
   }
 }

@@ -24,8 +24,8 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const Driver& driver,
       std::any_of(options.accounts.begin(), options.accounts.end(), unknown) ||
       unknown(options.spare_account)) {
     return InvalidArgument(
-        "Pool::Create: {} windows, spare handles charged to account {}; use at least one window, "
-        "and accounts below the budget's {} for all",
+        "Pool::Create: {} windows, with spare handles charged to account {}; use at least one "
+        "window, and only account numbers below {}, the number of accounts of the budget",
         options.accounts.size(), options.spare_account, budget.accounts());
   }
   Arena::Options arena_options{.window_count = static_cast<int>(options.accounts.size()),
@@ -116,7 +116,7 @@ absl::StatusOr<Admission> Pool::Charge(int account, int64_t bytes) {
   const std::vector<int>& own = options_.accounts;
   COPPICE_CHECK(
       account != options_.spare_account && std::find(own.begin(), own.end(), account) == own.end(),
-      "the pool maps what is charged to this account");
+      "this account is for memory that the pool maps");
   if (const Admission first = budget_.Charge(account, bytes); first.admitted()) return first;
   const std::lock_guard lock(mutex_);
   COPPICE_RETURN_IF_ERROR(DropSpares());
@@ -125,7 +125,7 @@ absl::StatusOr<Admission> Pool::Charge(int account, int64_t bytes) {
 
 absl::Status Pool::Suspend(std::span<const int> kept) {
   const std::lock_guard lock(mutex_);
-  COPPICE_CHECK(released_.empty(), "the pool is suspended already");
+  COPPICE_CHECK(released_.empty(), "the pool is already suspended");
   std::vector<int64_t> released(options_.accounts.size());
   for (int window = 0; window < windows(); ++window)
     released[static_cast<size_t>(window)] = arena_->mapped_bytes(window);
@@ -166,8 +166,8 @@ absl::Status Pool::MapAgain() {
     (void)DropSpares().ok();
     if (!grown.ok()) return grown.status();
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Pool::Resume: the budget of {} bytes lacks {} for window {}, {} are in use "
-                     "beside the pool; discharge them or raise the budget",
+                     "Pool::Resume: the budget of {} bytes lacks {} bytes for window {}, and {} "
+                     "bytes are in use outside the pool; discharge those or raise the budget",
                      budget_.limit(), grown->missing, window, budget_.total());
   }
   return absl::OkStatus();

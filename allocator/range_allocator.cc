@@ -14,14 +14,14 @@ namespace coppice {
 
 RangeAllocator::RangeAllocator(int64_t capacity, int64_t alignment)
     : capacity_(capacity), alignment_(alignment) {
-  COPPICE_CHECK(capacity >= 0, "a capacity is not negative");
-  COPPICE_CHECK(IsPowerOfTwo(alignment), "an alignment is a power of two");
+  COPPICE_CHECK(capacity >= 0, "the capacity must not be negative");
+  COPPICE_CHECK(IsPowerOfTwo(alignment), "the alignment must be a power of two");
   if (capacity == 0) return;
   keys_.insert(KeyOf(ranges_.emplace(0, Range{.bytes = capacity}).first));
 }
 
 std::optional<int64_t> RangeAllocator::Allocate(int64_t bytes) {
-  COPPICE_CHECK(bytes >= 1, "an allocation has at least one byte");
+  COPPICE_CHECK(bytes >= 1, "an allocation must have at least one byte");
   if (bytes > capacity_ / alignment_ * alignment_) return std::nullopt;
   const int64_t size = CeilDivide(bytes, alignment_) * alignment_;
   const auto tightest = keys_.lower_bound({false, size, 0});
@@ -39,7 +39,8 @@ std::optional<int64_t> RangeAllocator::Allocate(int64_t bytes) {
 
 int64_t RangeAllocator::Free(int64_t offset) {
   const auto range = ranges_.find(offset);
-  COPPICE_CHECK(range != ranges_.end() && range->second.live, "the offset is not live");
+  COPPICE_CHECK(range != ranges_.end() && range->second.live,
+                "no live range begins at this offset");
   const int64_t size = range->second.bytes;
   Set(range, {.bytes = size, .live = false});
   --live_count_;
@@ -78,7 +79,7 @@ absl::Status RangeAllocator::Validate() const {
     after_free = !value.live;
     end = offset + value.bytes;
   }
-  if (end != capacity_) return violation("ranges do not reach the capacity", end);
+  if (end != capacity_) return violation("the ranges end before the capacity", end);
   if (keys_.size() != ranges_.size()) return violation("stale keys", end);
   if (live_bytes != live_bytes_ || live_count != live_count_)
     return violation("a wrong live count", end);

@@ -23,8 +23,8 @@ absl::StatusOr<Grant> WindowHeap::Allocate(int64_t bytes) {
   const std::optional<int64_t> offset = ranges_.Allocate(bytes);
   if (!offset) {
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "WindowHeap: no room for {} bytes in a window of {} with {} live; free some "
-                     "or raise window_bytes",
+                     "WindowHeap: no room for {} bytes in a window of {} bytes with {} live bytes; "
+                     "free some or raise window_bytes",
                      bytes, ranges_.capacity(), ranges_.live_bytes());
   }
   absl::Cleanup undo = [&] { ranges_.Free(*offset); };

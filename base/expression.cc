@@ -190,10 +190,10 @@ class Parser {
     }
     const auto found = std::find(names_.begin(), names_.end(), token_);
     if (found == names_.end())
-      return Unexpected(names_.empty() ? std::string("no name, since there is none")
+      return Unexpected(names_.empty() ? std::string("no name, since no names are known here")
                                        : fmt::format("one of {}", fmt::join(names_, ", ")));
     if (std::find(found + 1, names_.end(), token_) != names_.end())
-      return Unexpected("a name that means one value, and this one means several");
+      return Unexpected("a name that means one value, but this name means several");
     Advance();
     return Emit({.op = Operator::kName, .immediate = found - names_.begin()});
   }
@@ -400,15 +400,15 @@ absl::StatusOr<Expression> Expression::Parse(const std::string& text,
                                              std::span<const std::string> names) {
   if (text.size() > static_cast<size_t>(kTextMax))
     return MakeError(absl::StatusCode::kOutOfRange,
-                     "Expression::Parse: \"{}...\" has {} characters, so it goes on at column "
-                     "{}; expected its end, since at most {} characters are allowed",
+                     "Expression::Parse: \"{}...\" has {} characters and continues at column {}; "
+                     "expected its end, since at most {} characters are allowed",
                      text.substr(0, 40), text.size(), kTextMax + 1, kTextMax);
   COPPICE_ASSIGN_OR_RETURN(std::vector<Operation> operations, Parser(text, names).Run());
   return Expression(text, std::move(operations), names.size());
 }
 
 Computed Expression::Evaluate(std::span<const int64_t> values) const {
-  COPPICE_CHECK(values.size() == name_count_, "as many values as names");
+  COPPICE_CHECK(values.size() == name_count_, "there must be as many values as names");
   std::array<Computed, kOperationsMax> slots;  // NOLINT: filled before it is read.
   Compute(operations_, 0, values, slots);
   return slots[operations_.size() - 1];
@@ -427,7 +427,7 @@ std::vector<size_t> Expression::Reads() const {
 
 std::string Expression::Describe(std::span<const std::string> names,
                                  std::span<const int64_t> values) const {
-  COPPICE_CHECK(names.size() == values.size(), "as many values as names");
+  COPPICE_CHECK(names.size() == values.size(), "there must be as many values as names");
   const Computed outcome = Evaluate(values);
   std::string text;
   for (const size_t name : Reads())

@@ -57,11 +57,11 @@ class JsonBuilder {
   }
   bool number_unsigned(uint64_t value) {
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
-      return Fail(fmt::format("{} is beyond an integer of 64 bits", value));
+      return Fail(fmt::format("{} does not fit into a signed 64-bit integer", value));
     return number_integer(static_cast<int64_t>(value));
   }
   bool number_float(double /*value*/, const std::string& text) {
-    return Fail(fmt::format("{} is not an integer of 64 bits; write a fraction as a string",
+    return Fail(fmt::format("{} is not a 64-bit integer; write a fraction as a string",
                             QuoteText(text, kShownMax)));
   }
   bool string(const std::string& value) {
@@ -79,9 +79,9 @@ class JsonBuilder {
     JsonDocument::Node& object = document_.nodes_[open_.back()];
     const bool first = object.size == 0;
     if (limits_.canonical && !first && document_.TextOf(key_of_.back()) >= std::string_view(name))
-      return Fail(fmt::format("{} comes after {}; sort the names by bytes, each once",
-                              QuoteText(name, kShownMax),
-                              QuoteText(document_.TextOf(key_of_.back()), kShownMax)));
+      return Fail(fmt::format(
+          "{} comes after {}; sort the names by their bytes, and write each name only once",
+          QuoteText(name, kShownMax), QuoteText(document_.TextOf(key_of_.back()), kShownMax)));
     key_of_.back() = Keep(name);
     return (first || Expect(",")) && ExpectText(name) && Expect(":");
   }
@@ -132,7 +132,8 @@ class JsonBuilder {
 
   bool Open(JsonKind kind, const char* bracket) {
     if (static_cast<int>(open_.size()) >= limits_.depth_max)
-      return Fail(fmt::format("more than {} nested lists and objects", limits_.depth_max));
+      return Fail(
+          fmt::format("more than {} levels of nested lists and objects", limits_.depth_max));
     if (!Add({.kind = kind}) || !Expect(bracket)) return false;
     open_.push_back(static_cast<uint32_t>(document_.nodes_.size() - 1));
     key_of_.emplace_back();
@@ -163,8 +164,8 @@ class JsonBuilder {
     if (!limits_.canonical) return true;
     if (text_.substr(cursor_, expected.size()) != expected)
       return Fail(
-          fmt::format("canonical JSON has {} here; write no spaces, and integers and "
-                      "strings as Python's json.dumps does",
+          fmt::format("canonical JSON has {} here; write no spaces, and write integers and strings "
+                      "as Python's json.dumps does",
                       QuoteText(expected, kShownMax)));
     cursor_ += expected.size();
     return true;
@@ -193,7 +194,8 @@ absl::StatusOr<JsonDocument> JsonDocument::Parse(std::string_view text,
   if (text.size() > std::numeric_limits<uint32_t>::max() / 2)
     return InvalidArgument("{}: {} bytes are too many", name, text.size());
   if (HasEndlessNumber(text))
-    return InvalidArgument("{}: a number of a million digits; write integers of 64 bits", name);
+    return InvalidArgument("{}: a number has more than a million digits; write 64-bit integers",
+                           name);
   JsonDocument document;
   document.name_ = name;
   document.texts_.reserve(text.size());
@@ -279,11 +281,11 @@ std::string Json::Show() const {
     case JsonKind::kText:
       return QuoteText(text(), kShownMax);
     case JsonKind::kList:
-      return fmt::format("a list of {}", size());
+      return fmt::format("a list of length {}", size());
     case JsonKind::kObject:
       break;
   }
-  return fmt::format("an object of {}", size());
+  return fmt::format("an object of size {}", size());
 }
 
 std::string Json::Pointer() const {

@@ -76,7 +76,7 @@ class Json {
   Iterator end() const;
 
   const JsonDocument& document() const { return *document_; }
-  // What people read: a short text in quotes, a number, or "a list of 3".
+  // What people read: a short text in quotes, a number, or "a list of length 3".
   std::string Show() const;
   // "/programs/main/steps/0". Cost: O(document).
   std::string Pointer() const;

@@ -64,8 +64,8 @@ absl::Status CheckFields(Json object, std::initializer_list<std::string_view> na
         names.begin(), names.end(), [&](std::string_view name) { return bare(name) == key; });
     if (found == names.end() && !object.document().ignores_unknown())
       return value.Error(
-          "no field has this name here; remove it, or let it begin with x- (there "
-          "are {})",
+          "no field of this name is allowed here; remove it, or start its name with x- (allowed "
+          "fields: {})",
           fmt::join(names, ", "));
   }
   for (const std::string_view name : names) {
@@ -92,7 +92,7 @@ absl::Status CheckList(Json value, int64_t size_min, int64_t size_max) {
 
 absl::Status CheckName(Json value) {
   if (IsPrintableName(value.key())) return absl::OkStatus();
-  return value.Error("a name of {} bytes; names have 1 to {} printable ASCII characters",
+  return value.Error("the name has {} bytes; names must have 1 to {} printable ASCII characters",
                      value.key().size(), kNameMax);
 }
 
@@ -167,8 +167,9 @@ absl::StatusOr<double> FractionOf(Json value) {
   double number = 0;
   const char* const end = text.data() + text.size();
   if (!IsNumber(text) || std::from_chars(text.data(), end, number).ec != std::errc())
-    return value.Error("{}; write a number as \"0.5\", \"1e-05\", \"inf\", \"-inf\" or \"nan\"",
-                       value.Show());
+    return value.Error(
+        "{}; write a number such as \"0.5\", \"1e-05\", \"inf\", \"-inf\" or \"nan\"",
+        value.Show());
   return number;
 }
 

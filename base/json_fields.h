@@ -74,8 +74,8 @@ absl::StatusOr<int> ReferenceOf(Json value, const std::vector<Entry>& entries, c
   COPPICE_RETURN_IF_ERROR(CheckKind(value, JsonKind::kText));
   const int index = IndexOf(entries, value.text());
   if (index < 0)
-    return value.Error("{} is not one of the {} there are; add it, or name one", value.Show(),
-                       what);
+    return value.Error("{} is not one of the existing {}; add it, or name one of them",
+                       value.Show(), what);
   return index;
 }
 

@@ -103,9 +103,8 @@ absl::StatusOr<std::optional<PaddingClaim>> ParseClaim(std::string_view text) {
   const auto no_claim = [&] {
     return InvalidArgument(
         "'{}' is not a claim about padding; give exact, any, masked, row_independent, finite or "
-        "fill, "
-        "or one of the last five with a tolerance: finite:1e-5 or finite:1e-5:1e-4, which is "
-        "absolute and then relative",
+        "fill, or one of the last five with a tolerance: finite:1e-5 (absolute) or "
+        "finite:1e-5:1e-4 (absolute, then relative)",
         text);
   };
   const std::vector<std::string_view> parts = SplitAtColons(text);
@@ -162,7 +161,7 @@ std::optional<int64_t> FindDisagreement(const Equality& equal,
                                         std::span<const std::byte> actual) {
   const auto width = static_cast<size_t>(SizeOf(dtype));
   COPPICE_CHECK(expected.size() == actual.size() && width > 0 && expected.size() % width == 0,
-                "no two tensors of this dtype");
+                "both tensors must have the same number of bytes, in whole elements");
   if (expected.empty() || std::memcmp(expected.data(), actual.data(), expected.size()) == 0)
     return std::nullopt;
   for (size_t at = 0; at < expected.size(); at += width) {

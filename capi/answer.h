@@ -41,7 +41,7 @@ absl::Status Clear(Value* out) {
   if constexpr (requires { out->struct_size; }) {
     return CheckStruct(out);
   } else {
-    if (out == nullptr) return InvalidArgument("out: null; say where the result goes");
+    if (out == nullptr) return InvalidArgument("out: null; pass a pointer for the result");
     *out = Value{};
     return absl::OkStatus();
   }

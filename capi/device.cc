@@ -101,8 +101,8 @@ absl::Status Copy(
     coppice_device& device, const void* host, To to, From from, int64_t bytes, void* stream) {
   const auto on = static_cast<CuStream>(stream);
   COPPICE_RETURN_IF_ERROR(CheckStream(stream));
-  if (bytes < 0) return InvalidArgument("copy: {} bytes", bytes);
-  if (host == nullptr && bytes > 0) return InvalidArgument("copy: the host's address is null");
+  if (bytes < 0) return InvalidArgument("copy: {} bytes; give 0 or more", bytes);
+  if (host == nullptr && bytes > 0) return InvalidArgument("copy: the host address is null");
   if (bytes > 0)
     COPPICE_RETURN_IF_ERROR(device.driver->Call<Entry>(to, from, static_cast<size_t>(bytes), on));
   absl::Status waited = Synchronize(device, stream);
@@ -124,11 +124,12 @@ std::string FindingsOf(const coppice_device& device, int64_t since) {
 absl::Status Reset(coppice_device& device) {
   if (device.emulator == nullptr)
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "device: a GPU's context is shared with other libraries; end the process");
+                     "device: a GPU cannot be reset, because other libraries share its context; "
+                     "end the process");
   device.EndRetired();
   if (const int sessions = device.sessions.load(); sessions > 0)
     return FailedPrecondition(
-        "device: {} sessions exist, or somebody reads outputs of them; release them first",
+        "device: {} sessions still exist, or their outputs are being read; release them first",
         sessions);
   (void)device.context->MakeCurrent().ok();
   device.Clear();
@@ -236,7 +237,7 @@ coppice_status coppice_memory_free(coppice_device* device, uint64_t address) {
     lock.unlock();
     if (!freed.empty() && Emulator::RunsThisThread()) device->Retire(std::move(freed.mapped()));
     if (!freed.empty()) return absl::OkStatus();
-    return InvalidArgument("memory: {:#x} is not an address that coppice_memory_allocate gave",
+    return InvalidArgument("memory: {:#x} is not an address that coppice_memory_allocate returned",
                            address);
   });
 }

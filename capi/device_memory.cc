@@ -17,8 +17,9 @@ absl::StatusOr<uint64_t> MemorySource::Allocate(int64_t bytes, void* stream) con
   if (address != 0 && address % static_cast<uint64_t>(kBufferAlignment) == 0) return address;
   if (address != 0) Free(address, bytes);
   return InvalidArgument(
-      "memory provider: {} bytes at {:#x}; give an address that is a multiple of {}", bytes,
-      address, kBufferAlignment);
+      "memory provider: the block of {} bytes is at {:#x}; return an address that is a multiple of "
+      "{}",
+      bytes, address, kBufferAlignment);
 }
 
 void MemorySource::Free(uint64_t address, int64_t bytes) const {

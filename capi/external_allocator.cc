@@ -36,8 +36,9 @@ Allocator& TheAllocator() {
 
 absl::Status CheckDevice(const coppice_device& device, int32_t ordinal) {
   if (ordinal == device.ordinal) return absl::OkStatus();
-  return InvalidArgument("external allocator: a block of device {} is asked for on device {}",
-                         ordinal, device.ordinal);
+  return InvalidArgument(
+      "external allocator: memory of device {} was requested, but coppice allocates on device {}",
+      ordinal, device.ordinal);
 }
 
 absl::StatusOr<uint64_t> AllocateInRun(coppice_context& run, int64_t bytes, int32_t ordinal) {
@@ -59,7 +60,7 @@ absl::StatusOr<uint64_t> AllocateOnDevice(int64_t bytes, int32_t ordinal, void* 
   }
   if (device.get() == nullptr)
     return FailedPrecondition(
-        "external allocator: no callable runs here, and no device was named; call "
+        "external allocator: no callable is running on this thread, and no device is set; call "
         "coppice_external_allocator_use");
   COPPICE_RETURN_IF_ERROR(CheckDevice(*device, ordinal));
   const CurrentScope current(device.get());

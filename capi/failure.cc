@@ -74,12 +74,12 @@ coppice_status Tell(const absl::Status& status) {
   const bool no_context = result == CuResult::kInvalidContext;
   if (no_context)
     text +=
-        "; the context of the device is not current: it has ended, or a callback made another "
-        "current";
+        "; the context of the device is not current: the device was closed or reset, or a callback "
+        "made another context current";
   if (result == CuResult::kNotPermitted)
     text +=
-        "; called by a function of the host that is part of the device's work, which would wait "
-        "for itself: call it when that has returned";
+        "; it was called from a host function that the device runs as part of its work, so it "
+        "would wait for itself: call it after that function has returned";
   Told& told = ToldHere();
   told = {.text = std::move(text),
           .fixed = nullptr,
@@ -94,7 +94,8 @@ coppice_status TellOutOfMemory() {
 }
 
 coppice_status TellException() {
-  ToldHere().fixed = "an exception came out of coppice or of a callback; callbacks return a status";
+  ToldHere().fixed =
+      "coppice or a callback threw an exception; callbacks must return a status instead";
   ToldHere().driver_result = 0;
   return COPPICE_INTERNAL;
 }
@@ -116,10 +117,10 @@ absl::Status StatusOfCallback(coppice_status returned, const std::string& callba
   if (returned == COPPICE_OK) return absl::OkStatus();
   const Numbered* const known = Find(returned);
   const std::string& said = CallbackMessage();
-  return MakeError(known != nullptr ? known->code : absl::StatusCode::kUnknown,
-                   "{} failed with {} ({}){}{}", callback, returned,
-                   known != nullptr ? known->name : "not a value of coppice_status",
-                   said.empty() ? "; coppice_set_error says why" : ": ", said);
+  return MakeError(
+      known != nullptr ? known->code : absl::StatusCode::kUnknown, "{} failed with {} ({}){}{}",
+      callback, returned, known != nullptr ? known->name : "not a value of coppice_status",
+      said.empty() ? "; call coppice_set_error in the callback to say why" : ": ", said);
 }
 
 extern "C" {

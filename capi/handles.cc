@@ -13,7 +13,7 @@ absl::Status CheckHandle(const void* handle, const char* what) {
 
 absl::Status CheckNotReset(const coppice_device& device, int resets, const char* what) {
   if (device.resets.load() == resets) return absl::OkStatus();
-  return FailedPrecondition("{}: its device was reset since; load it again", what);
+  return FailedPrecondition("{}: its device was reset after it was loaded; load it again", what);
 }
 
 absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
@@ -37,7 +37,7 @@ absl::Status CheckLane(const coppice_session& session, int32_t lane) {
 
 absl::Status CheckStream(const void* stream) {
   if (stream != nullptr) return absl::OkStatus();
-  return InvalidArgument("stream: null; make one, or pass 1, the legacy stream");
+  return InvalidArgument("stream: null; create a stream, or pass 1, the legacy stream");
 }
 
 void ProgramNeeds::Keep(coppice_kernels& launched) {

@@ -28,8 +28,8 @@ absl::Status CheckNotCalledBy(const coppice_session* session) {
   for (const HereScope* scope = innermost; scope != nullptr; scope = scope->outer()) {
     if (scope->here().session == session)
       return FailedPrecondition(
-          "session: called by a callable or another callback of its own, which would wait for "
-          "itself; call it when that has returned");
+          "session: called from one of its own callables or callbacks, so it would wait for "
+          "itself; call it after they return");
   }
   return absl::OkStatus();
 }

@@ -109,8 +109,8 @@ absl::Status LaunchHostOperation(coppice_device& device,
                                  const FunctionCall& call) {
   const size_t count = call.inputs.size() + call.outputs.size();
   if (count > kTensorsMax)
-    return InvalidArgument("function {}: {} tensors; {} are possible on the host", function.name(),
-                           count, kTensorsMax);
+    return InvalidArgument("function {}: {} tensors, but a host function takes at most {}",
+                           function.name(), count, kTensorsMax);
   COPPICE_ASSIGN_OR_RETURN(const Kernel kernel, device.HostOperationKernel());
   HostOperationParams params = {.device = &device,
                                 .function = &function,
@@ -131,7 +131,7 @@ absl::Status LaunchHostOperation(coppice_device& device,
 absl::StatusOr<coppice::Kernel> coppice_device::HostOperationKernel() {
   if (emulator == nullptr)
     return coppice::FailedPrecondition(
-        "COPPICE_ON_HOST: a GPU runs no functions of the host; launch on the stream");
+        "COPPICE_ON_HOST: only the emulator runs host functions; launch on the stream");
   const std::lock_guard lock(mutex);
   if (!host_operations) {
     COPPICE_ASSIGN_OR_RETURN(coppice::KernelLibrary library,

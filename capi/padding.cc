@@ -84,9 +84,8 @@ absl::StatusOr<int64_t> WriteBuckets(const JointPolicy& policy, std::span<int64_
   const int64_t all = policy.count();
   const size_t written = std::min(room.size() / 2, static_cast<size_t>(all));
   if (written > 0 && all > kElementsMax)
-    return InvalidArgument(
-        "joint policy {}: {} buckets; policies with more than {} cannot be written", policy.name(),
-        all, kElementsMax);
+    return InvalidArgument("joint policy {}: {} buckets, but at most {} can be written",
+                           policy.name(), all, kElementsMax);
   if (written == 0) return all;
   const std::vector<JointSize> buckets = policy.buckets();
   for (size_t i = 0; i < written; ++i) {
@@ -99,7 +98,7 @@ absl::StatusOr<int64_t> WriteBuckets(const JointPolicy& policy, std::span<int64_
 // Errors: kInvalidArgument as many buckets cannot lie there.
 absl::Status CheckRoom(const int64_t* buckets, int64_t capacity) {
   if (capacity >= 0 && (buckets != nullptr || capacity == 0)) return absl::OkStatus();
-  return InvalidArgument("policy: no room for {} buckets", capacity);
+  return InvalidArgument("policy: buckets is null, or its capacity, {}, is negative", capacity);
 }
 
 }  // namespace

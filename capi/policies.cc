@@ -60,9 +60,8 @@ absl::StatusOr<JointPolicy> PolicyOf(const coppice_joint_policy& policy) {
   COPPICE_ASSIGN_OR_RETURN(JointDocument document, ReadJointDocument(text, "joint policy"));
   const JointSize limit = document.policy.limit();
   if ((given.a != 0 && given.a != limit.a) || (given.b != 0 && given.b != limit.b))
-    return InvalidArgument(
-        "joint policy: its limit is {}x{}, but maxima of {}x{} are given with it", limit.a, limit.b,
-        given.a, given.b);
+    return InvalidArgument("joint policy: its limit is {}x{}, but the given maxima are {}x{}",
+                           limit.a, limit.b, given.a, given.b);
   return std::move(document.policy);
 }
 

@@ -17,7 +17,7 @@ absl::StatusOr<coppice_program*> RegisterPackage(coppice_session& session,
                                                  const coppice_package_program_options* options) {
   COPPICE_RETURN_IF_ERROR(CheckHandle(package, "package"));
   if (package->device.get() != session.device.get())
-    return InvalidArgument("package: loaded on another device than the session's");
+    return InvalidArgument("package: loaded on a different device than the session");
   COPPICE_RETURN_IF_ERROR(CheckNotReset(*package->device, package->resets, "package"));
   COPPICE_ASSIGN_OR_RETURN(const std::string name, NameIn(program, "program"));
   COPPICE_ASSIGN_OR_RETURN(PackageProgram made, PackageProgramOf(session, options));

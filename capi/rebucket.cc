@@ -167,7 +167,7 @@ coppice_status coppice_set_observed(coppice_session* session,
                                     const char* text) {
   return AnswerOf(session, [&]() -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const SymbolHere here, SymbolOf(*session, program, symbol));
-    if (text == nullptr) return InvalidArgument("observed: null; give a text");
+    if (text == nullptr) return InvalidArgument("observed: null; give a string");
     return session->session->policies().SetObserved(*here.program, here.index, text);
   });
 }

@@ -252,7 +252,7 @@ coppice_status coppice_dump(coppice_session* session,
       session, TextOut{buffer, buffer_bytes, text_bytes}, [&]() -> absl::StatusOr<std::string> {
         if (number < 1)
           return MakeError(absl::StatusCode::kNotFound,
-                           "recording {}: recordings of a lane are counted from 1", number);
+                           "recording {}: the recordings of a lane are numbered from 1", number);
         NodeInfo node;
         node.lane = lane;
         node.number = number;

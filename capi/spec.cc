@@ -29,7 +29,7 @@ absl::StatusOr<int> IndexOf(const Specs& specs, const std::string& name, const s
   const auto found =
       std::find_if(specs.begin(), specs.end(), [&](const auto& spec) { return spec.name == name; });
   if (found != specs.end()) return static_cast<int>(found - specs.begin());
-  return InvalidArgument("{}: nothing of the spec is called '{}'", who, name);
+  return InvalidArgument("{}: the spec has nothing called '{}'", who, name);
 }
 
 absl::StatusOr<SymbolSpec> SymbolOf(const coppice_symbol_spec& given, const ProgramSpec& spec) {
@@ -83,7 +83,7 @@ absl::StatusOr<Dims> DimsOf(const char* const* texts,
                             const std::string& who,
                             SpecReader& reader) {
   if (rank < 0 || rank > kRankMax)
-    return InvalidArgument("{}: {} axes; 0 to {} are possible", who, rank, kRankMax);
+    return InvalidArgument("{}: {} axes; give 0 to {}", who, rank, kRankMax);
   COPPICE_RETURN_IF_ERROR(CheckArray(texts, rank, who.c_str()));
   Dims dims;
   for (int32_t axis = 0; axis < rank; ++axis) {
@@ -153,7 +153,7 @@ absl::Status ReadRaggedAndTensors(const coppice_program_spec& given, SpecReader&
     const std::string who = "ragged " + name;
     if (std::ranges::count(spec.symbols, name, &SymbolSpec::name) > 0 ||
         std::ranges::count(reader.sequences, name) > 0)
-      return InvalidArgument("{}: the name is taken; give the sequences one of their own", who);
+      return InvalidArgument("{}: the name is taken; give the sequences another name", who);
     RaggedSpec sequences;
     COPPICE_ASSIGN_OR_RETURN(sequences.by, EnumOf<RaggedBy>(one.by, "ragged: by"));
     COPPICE_ASSIGN_OR_RETURN(sequences.count, IndexOf(spec.symbols, TextOf(one.count), who));

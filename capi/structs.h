@@ -59,7 +59,7 @@ absl::StatusOr<Struct> ReadOptions(const Struct* given) {
 // Whether `count` elements may lie at `first`.
 inline absl::Status CheckArray(const void* first, int64_t count, const char* name) {
   if (count < 0 || count > kElementsMax)
-    return InvalidArgument("{}: {} elements; 0 to {} are possible", name, count, kElementsMax);
+    return InvalidArgument("{}: {} elements; give 0 to {}", name, count, kElementsMax);
   if (first == nullptr && count > 0)
     return InvalidArgument("{}: null, but its count is {}", name, count);
   return absl::OkStatus();
@@ -84,8 +84,8 @@ absl::StatusOr<std::vector<Struct>> ReadArray(const Struct* first, int64_t count
   for (int64_t i = 0; i < count; ++i, at += stride) {
     COPPICE_ASSIGN_OR_RETURN(Struct element, ReadStruct(reinterpret_cast<const Struct*>(at)));
     if (element.struct_size != stride)
-      return InvalidArgument("{}: element {} has a struct_size of {}, the first one of {}", name, i,
-                             element.struct_size, stride);
+      return InvalidArgument("{}: element {} has a struct_size of {}, but the first element has {}",
+                             name, i, element.struct_size, stride);
     read.push_back(element);
   }
   return read;

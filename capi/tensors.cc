@@ -55,7 +55,8 @@ std::optional<std::string> ReadLayout(const DLTensor& given, Tensor& tensor) {
     int64_t stride = given.strides == nullptr ? dense : given.strides[axis];
     const bool stepped = given.strides != nullptr && size > 1;
     if (!stepped && stride < 0) stride = 0;  // Nobody steps along it, or it has overflown.
-    if (stride < 0) return fmt::format("axis {} has a stride of {}; copy it first", axis, stride);
+    if (stride < 0)
+      return fmt::format("axis {} has a negative stride, {}; copy the tensor first", axis, stride);
     tensor.sizes[at] = size;
     tensor.strides[at] = stride;
     int64_t reach = 0;
@@ -69,7 +70,7 @@ std::optional<std::string> ReadLayout(const DLTensor& given, Tensor& tensor) {
   overflow |= last > kReachMax || dense > kReachMax;
   for (const int64_t stride : tensor.strides)
     overflow |= stride > kReachMax;
-  if (overflow && !empty) return "it reaches farther than addresses do";
+  if (overflow && !empty) return "it does not fit into the address space";
   if (overflow) tensor.strides = {};
   return std::nullopt;
 }
@@ -90,7 +91,7 @@ absl::StatusOr<DType> DTypeOf(DLDataType dtype) {
   for (const Pair& pair : kPairs) {
     if (pair.code == dtype.code && pair.bits == dtype.bits && dtype.lanes == 1) return pair.dtype;
   }
-  return InvalidArgument("coppice has no dtype for DLPack's code {}, bits {}, lanes {}",
+  return InvalidArgument("coppice has no dtype for DLPack code {}, bits {}, lanes {}",
                          unsigned{dtype.code}, unsigned{dtype.bits}, unsigned{dtype.lanes});
 }
 
@@ -107,16 +108,17 @@ absl::StatusOr<Tensor> TensorOf(const DLTensor* given,
   if (given == nullptr) return InvalidArgument("{} {}: null", what, index);
   if (!LiesOn(given->device, device))
     return InvalidArgument(
-        "{} {}: on device {} of type {}, not {} of type {}; copy it to the session's", what, index,
-        given->device.device_id, static_cast<int>(given->device.device_type), device.device_id,
-        static_cast<int>(device.device_type));
+        "{} {}: is on device {} of type {}, but the session is on device {} of type {}; copy it "
+        "there",
+        what, index, given->device.device_id, static_cast<int>(given->device.device_type),
+        device.device_id, static_cast<int>(device.device_type));
   const absl::StatusOr<DType> dtype = DTypeOf(given->dtype);
   if (!dtype.ok()) return InvalidArgument("{} {}: {}", what, index, MessageOf(dtype.status()));
   Tensor tensor;
   tensor.dtype = *dtype;
   tensor.data = reinterpret_cast<uintptr_t>(given->data);
   if (__builtin_add_overflow(tensor.data, given->byte_offset, &tensor.data))
-    return InvalidArgument("{} {}: its byte_offset passes the last address", what, index);
+    return InvalidArgument("{} {}: its byte_offset goes past the last address", what, index);
   if (const std::optional<std::string> wrong = ReadLayout(*given, tensor))
     return InvalidArgument("{} {}: {}", what, index, *wrong);
   return tensor;

@@ -16,7 +16,7 @@ using Buckets = std::vector<std::vector<int64_t>>;
 
 absl::StatusOr<Buckets> BucketsOf(const int64_t* extents, int64_t count, int64_t symbols) {
   if (symbols < 0 || symbols > kSymbolsMax)
-    return InvalidArgument("buckets: {} symbols; 0 to {} are possible", symbols, kSymbolsMax);
+    return InvalidArgument("buckets: {} symbols; give 0 to {}", symbols, kSymbolsMax);
   const bool has_extents = symbols > 0;
   COPPICE_RETURN_IF_ERROR(CheckArray(has_extents ? extents : &symbols, count, "buckets"));
   Buckets buckets;
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<WarmStep::Feed>> FeedsOf(const coppice_feed* given,
   std::vector<WarmStep::Feed> feeds;
   for (const coppice_feed& feed : read) {
     if (feed.input < 0 || feed.step < 0 || feed.output < 0)
-      return InvalidArgument("{}: input {}, step {}, output {}; none can be negative", what,
+      return InvalidArgument("{}: input {}, step {}, output {}; give 0 or more for each", what,
                              feed.input, feed.step, feed.output);
     feeds.push_back({.input = static_cast<size_t>(feed.input),
                      .step = static_cast<size_t>(feed.step),
@@ -70,8 +70,7 @@ absl::StatusOr<WarmStep> StepOf(const coppice_session& session, const coppice_wa
   COPPICE_ASSIGN_OR_RETURN(step.binding, BindingOf(session, given.binding));
   COPPICE_ASSIGN_OR_RETURN(step.scratch, BindingOf(session, given.scratch));
   if (given.symbol_count > kSymbolsMax)
-    return InvalidArgument("bucket: {} symbols; 0 to {} are possible", given.symbol_count,
-                           kSymbolsMax);
+    return InvalidArgument("bucket: {} symbols; give 0 to {}", given.symbol_count, kSymbolsMax);
   COPPICE_ASSIGN_OR_RETURN(const auto bucket, SpanOf(given.bucket, given.symbol_count, "bucket"));
   step.bucket.assign(bucket.begin(), bucket.end());
   COPPICE_ASSIGN_OR_RETURN(const auto scalars,

@@ -115,8 +115,9 @@ endfunction()
 # exported symbols, its hooks. COST is about how long it takes; CTest starts the longest first.
 #
 # Where COPPICE_SANITIZED_TESTS is off, tests that the sanitizers' presets run as well are neither
-# compiled nor run: those of programs that are not ALONE, but for tools, which these presets leave
-# out, and for host_allocation_tests.
+# compiled nor run. Not among them are tests that are ALONE, those of tools, which these presets
+# leave out, of graphs and ptx, whose programs run PTX of nvcc's where there is any, and those that
+# count allocations.
 #
 # With the label gpu, which goes with ALONE, it is for a machine that has one, and
 # tools/gpu_check.sh runs its instances Cuda; <path>_cuda runs them on the emulated libcuda.so.1.
@@ -149,7 +150,7 @@ function(coppice_test path)
   endif()
   target_sources(${target} PRIVATE ${path}.cc)
   set(disabled OFF)
-  if(NOT COPPICE_SANITIZED_TESTS AND NOT arg_ALONE AND NOT folder STREQUAL "tools"
+  if(NOT COPPICE_SANITIZED_TESTS AND NOT arg_ALONE AND NOT folder MATCHES "^(graphs|ptx|tools)$"
      AND NOT target STREQUAL "host_allocation_tests")
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     set(disabled ON)

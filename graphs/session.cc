@@ -358,18 +358,17 @@ void SessionTrace::Mark(std::string_view name) {
 absl::Status SessionTrace::NoteRequest(const RequestTimes& times) {
   if (times.first_token_ns < 0 || times.last_token_ns < times.first_token_ns)
     return InvalidArgument(
-        "Session::NoteRequest: request {} has its first token after {} ns and its last after "
-        "{} "
-        "ns; give times from its arrival, the last no earlier than the first",
+        "Session::NoteRequest: request {} has its first token after {} ns and its last after {} "
+        "ns; give times since its arrival, with the last no earlier than the first",
         times.id, times.first_token_ns, times.last_token_ns);
   constexpr int64_t kIdMax = int64_t{1} << 53;
   if (times.id < 0 || times.id > kIdMax)
-    return InvalidArgument("Session::NoteRequest: request {}; number requests from 0 to 2^53",
-                           times.id);
+    return InvalidArgument(
+        "Session::NoteRequest: the request number is {}; number requests from 0 to 2^53", times.id);
   if (times.input_tokens < 0 || times.output_tokens < 1)
     return InvalidArgument(
-        "Session::NoteRequest: request {} reads {} tokens and writes {}; it writes at least "
-        "one",
+        "Session::NoteRequest: request {} reads {} tokens and writes {}; a request must write at "
+        "least one",
         times.id, times.input_tokens, times.output_tokens);
   if (parts_.tracer != nullptr) parts_.tracer->Request(times);
   return absl::OkStatus();
@@ -400,7 +399,7 @@ absl::StatusOr<std::string> Session::Dump(const NodeInfo& node) const {
   }
   return MakeError(absl::StatusCode::kNotFound,
                    "Session::Dump: there is no recording {} of program '{}' on lane {}, or it was "
-                   "dropped; pass one that nodes() lists",
+                   "dropped; pass a node that nodes() lists",
                    node.number, node.program, node.lane);
 }
 

@@ -69,19 +69,20 @@ bool IsSuspended(const SessionParts& parts) {
 absl::StatusOr<Tensor> ConstantOf(DType dtype, std::span<const int64_t> sizes, bool has_source) {
   Tensor tensor{.dtype = dtype, .rank = static_cast<int8_t>(sizes.size())};
   if (!has_source || sizes.size() > kRankMax) {
-    return InvalidArgument("Session::AddConstant: rank {}{}; use up to {} and a source",
-                           sizes.size(), has_source ? "" : " without a source", kRankMax);
+    return InvalidArgument(
+        "Session::AddConstant: the rank is {}{}; use a rank of at most {}, and give a source",
+        sizes.size(), has_source ? "" : " without a source", kRankMax);
   }
   if (SizeOf(dtype) == 0) {
-    return InvalidArgument("Session::AddConstant: dtype {}, which does not exist",
+    return InvalidArgument("Session::AddConstant: dtype {} does not exist",
                            static_cast<int>(dtype));
   }
   int64_t elements = 1;
   for (size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] < 1 || elements > INT64_MAX / SizeOf(dtype) / sizes[i]) {
       return InvalidArgument(
-          "Session::AddConstant: size {} is {}; use sizes >= 1 whose bytes an int64 holds", i,
-          sizes[i]);
+          "Session::AddConstant: size {} is {}; use sizes >= 1 whose total bytes fit in an int64",
+          i, sizes[i]);
     }
     tensor.sizes[i] = sizes[i];
     tensor.strides[i] = elements;
@@ -171,7 +172,7 @@ absl::Status SessionMemory::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need)
       reach.ReclaimableBytes(need) + budget.bytes(static_cast<int>(MemoryKind::kSpare));
   if (bytes > reclaimable) {
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "drop leases, or raise the budget of {} bytes to {} at least", budget.limit(),
+                     "drop leases, or raise the budget of {} bytes to at least {}", budget.limit(),
                      budget.limit() + bytes - reclaimable);
   }
   const int64_t target = occupied() - bytes;
@@ -193,8 +194,8 @@ absl::Status SessionMemory::MakeRoom(Lane& lane, int64_t bytes, MemoryKind need)
   }
   if (occupied() <= target) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "drop leases, or raise the budget of {} bytes to {} at least, as everything "
-                   "else is in use",
+                   "drop leases, or raise the budget of {} bytes to at least {}, because "
+                   "everything else is in use",
                    budget.limit(), budget.limit() + occupied() - target);
 }
 
@@ -209,7 +210,7 @@ absl::Status SessionMemory::CheckSuspendable(const SuspendOptions& suspend) cons
       if (slot.open_scopes() == 0) return absl::OkStatus();
       return FailedPrecondition(
           "Session::Suspend: {} read scopes are open on the outputs of program '{}' (call {}); end "
-          "them before",
+          "them first",
           slot.open_scopes(), slot.program->spec.name, slot.call);
     }));
     if (suspend.refuse_leases) COPPICE_RETURN_IF_ERROR(RefuseLeases(*lane, "Session::Suspend"));
@@ -383,7 +384,8 @@ absl::Status SessionMemory::Trim() {
 absl::StatusOr<Lane*> SessionMemory::FindLane(const char* where, int lane) const {
   COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
   if (lane < 0 || lane >= static_cast<int>(parts_.lanes.size()))
-    return InvalidArgument("{}: lane {} of {}", where, lane, parts_.lanes.size());
+    return InvalidArgument("{}: lane {} does not exist: the session has {} lanes", where, lane,
+                           parts_.lanes.size());
   return &parts_.lane(lane);
 }
 
@@ -396,7 +398,7 @@ absl::StatusOr<Loan> SessionMemory::Lend(int lane) {
     if (internal::RegionsOf(*slot).empty()) continue;
     return FailedPrecondition(
         "Session::Lend: the outputs of program '{}' (call {} on lane {}) are leased; drop the "
-        "lease before",
+        "lease first",
         slot->program->spec.name, slot->call, lane);
   }
   // Readers and borrowers join the order of the lane without being calls.
@@ -434,7 +436,7 @@ absl::Status SessionMemory::Scrub(CuStream stream, int lane) {
   const absl::StatusOr<bool> captures = IsCapturing(parts_.driver, stream);
   COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(captures.status()));
   if (*captures)
-    return FailedPrecondition("Session::Scrub: the stream captures; end its capture before");
+    return FailedPrecondition("Session::Scrub: the stream is capturing; end its capture first");
   scrubbed->slots().Sweep();
   COPPICE_RETURN_IF_ERROR(RefuseLeases(*scrubbed, "Session::Scrub"));
   COPPICE_RETURN_IF_ERROR(parts_.sticky.Note(parts_.pool->ReleaseSpares()));

@@ -98,7 +98,7 @@ absl::Status CheckVersion(const DriverTable& table) {
   if (table.DriverGetVersion(&version) == CuResult::kSuccess && version >= kDriverVersionMin)
     return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnimplemented,
-                   "Driver::LoadCuda: the driver is of CUDA {}; upgrade it to CUDA 12.3 or later",
+                   "Driver::LoadCuda: the driver is for CUDA {}; upgrade it to CUDA 12.3 or later",
                    VersionText(table.DriverGetVersion));
 }
 
@@ -116,7 +116,7 @@ absl::StatusOr<Driver> Driver::LoadCuda(const char* library) {
   const auto get = reinterpret_cast<GetProcAddress>(dlsym(handle, kGetProcAddressName));
   if (get == nullptr) {
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "Driver::LoadCuda: {} lacks {}; a driver of CUDA 12.3 or later has it", name,
+                     "Driver::LoadCuda: {} lacks {}; use a driver for CUDA 12.3 or later", name,
                      kGetProcAddressName);
   }
   COPPICE_ASSIGN_OR_RETURN(const DriverTable table, ResolveTable(get, name));

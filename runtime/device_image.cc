@@ -30,8 +30,9 @@ uint64_t SumOf(uint64_t a, uint64_t b) {
 }
 
 absl::Status CutOff(const char* what, uint64_t wanted, size_t size) {
-  return InvalidArgument("device image: {} of {} bytes was cut off after {}; pass all of it", what,
-                         wanted, size);
+  return InvalidArgument(
+      "device image: {} of {} bytes is cut off after {} bytes; pass the whole image", what, wanted,
+      size);
 }
 
 // Offsets of the ELF-64 header.
@@ -43,8 +44,8 @@ absl::StatusOr<DeviceImageKind> ClassifyElf(std::span<const std::byte> image) {
   const unsigned machine = ReadAt<uint16_t>(image, 18);
   if (machine != kMachineCuda)
     return InvalidArgument(
-        "device image: this is an ELF file for machine {}, but cubins are for {}; {}", machine,
-        kMachineCuda, kWhat);
+        "device image: this is an ELF file for machine {}, but cubins are for machine {}; {}",
+        machine, kMachineCuda, kWhat);
   uint64_t end = 0;
   const auto reach = [&](size_t start, size_t entry_bytes, size_t entries) {
     const uint64_t table =
@@ -89,7 +90,7 @@ absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> i
         "the fatbin that it points to");
   if (ReadAt<uint64_t>(image, 0) == KernelImage::kMagic)
     return InvalidArgument(
-        "device image: this is a KernelImage; load it by the overload that takes one");
+        "device image: this is a KernelImage; use the overload of Load that takes one");
   std::string_view text(reinterpret_cast<const char*>(image.data()), image.size());
   while (text.ends_with('\0'))
     text.remove_suffix(1);
@@ -97,8 +98,8 @@ absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> i
       text.find(".version") != std::string_view::npos &&
       text.find(".target") != std::string_view::npos)
     return DeviceImageKind::kPtx;
-  return InvalidArgument("device image: {} bytes that start with {:#010x}; {}", image.size(), magic,
-                         kWhat);
+  return InvalidArgument("device image: {} bytes that start with {:#010x} have no known format; {}",
+                         image.size(), magic, kWhat);
 }
 
 uint64_t FatbinBytes(const void* image) {
@@ -180,10 +181,11 @@ absl::StatusOr<std::string_view> FindPtx(std::span<const std::byte> fatbin, int 
     return std::string_view(reinterpret_cast<const char*>(found->bytes.data()),
                             found->bytes.size());
   return MakeError(absl::StatusCode::kNotFound,
-                   "device image: a fatbin without {} PTX for {}.{}; {}",
+                   "device image: the fatbin lacks {} PTX for compute capability {}.{}; {}",
                    compressed ? "uncompressed" : "any", capability / 10, capability % 10,
-                   compressed ? "compile with nvcc --no-compress"
-                              : "add it, as nvcc -gencode arch=compute_80,code=compute_80 does");
+                   compressed
+                       ? "compile with nvcc --no-compress"
+                       : "add it, for example with nvcc -gencode arch=compute_80,code=compute_80");
 }
 
 }  // namespace coppice::internal

@@ -23,7 +23,7 @@ constexpr DriverEntry kEntries[] = {
 #undef X
 
 static_assert(sizeof(DriverTable) == kDriverEntryCount * sizeof(CuResult(*)()),
-              "a table is nothing but its entries, so an offset determines an index");
+              "a table must hold only its entries, so that an offset determines an index");
 
 // Where a status keeps the number of the CuResult that caused it, and behind a space the entry.
 constexpr const char* kFailurePayload = "coppice/driver_failure";
@@ -152,8 +152,8 @@ absl::Status Driver::ErrorOf(CuResult result, const char* entry) const {
   // What happens to those who fork; before cuInit nobody calls anything.
   const char* const remedy =
       result == CuResult::kNotInitialized
-          ? "; a process that was forked cannot use its parent's device: start it anew, in Python "
-            "by multiprocessing's start method 'spawn'"
+          ? "; a forked process cannot use its parent's device: start a new process instead, in "
+            "Python with multiprocessing's start method 'spawn'"
           : "";
   absl::Status status = MakeError(CodeOf(result), "{}: {} ({}){}", entry,
                                   name ? name : NameOf(result), number, remedy);

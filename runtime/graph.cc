@@ -269,7 +269,7 @@ Capture::~Capture() {
 }
 
 absl::StatusOr<Graph> Capture::End() {
-  COPPICE_CHECK(stream_ != nullptr, "the capture has ended already");
+  COPPICE_CHECK(stream_ != nullptr, "the capture has already ended");
   CuGraph graph = nullptr;
   COPPICE_RETURN_IF_ERROR(
       driver_->Call<&DriverTable::StreamEndCapture>(std::exchange(stream_, nullptr), &graph));
@@ -277,7 +277,7 @@ absl::StatusOr<Graph> Capture::End() {
 }
 
 absl::StatusOr<std::vector<CuGraphNode>> Capture::Nodes() const {
-  COPPICE_CHECK(stream_ != nullptr, "the capture has ended already");
+  COPPICE_CHECK(stream_ != nullptr, "the capture has already ended");
   const CuGraphEdgeData* edge_data = nullptr;
   COPPICE_ASSIGN_OR_RETURN(const CaptureInfo info, InfoOf(*driver_, stream_, &edge_data));
   if (info.status != CuCaptureStatus::kActive) {
@@ -292,7 +292,7 @@ absl::Status AddChildToCapture(const Driver& driver, CuStream stream, CuGraph ch
   COPPICE_ASSIGN_OR_RETURN(const CaptureInfo info, InfoOf(driver, stream, nullptr));
   if (info.status == CuCaptureStatus::kNone)
     return FailedPrecondition(
-        "AddChildToCapture: the stream does not capture; begin a capture or launch the graph");
+        "AddChildToCapture: the stream is not capturing; begin a capture or launch the graph");
   if (info.status == CuCaptureStatus::kInvalidated)
     return MakeError(absl::StatusCode::kAborted,
                      "AddChildToCapture: the capture was invalidated; end it and retry");
@@ -311,7 +311,8 @@ absl::Status CheckChild(const Driver& driver, CuGraph graph) {
     COPPICE_ASSIGN_OR_RETURN(const CuGraphNodeType type, TypeOf(driver, nodes[i]));
     if (const char* const does = WhatNoChildDoes(type))
       return InvalidArgument(
-          "CheckChild: node {} of {} of the graph {}, which no child graph may; capture it without",
+          "CheckChild: node {} of {} in the graph {}, which is not allowed in a child graph; "
+          "capture the graph without this node",
           i, nodes.size(), does);
   }
   return absl::OkStatus();

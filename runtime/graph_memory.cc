@@ -53,8 +53,9 @@ absl::StatusOr<GraphMemoryModel> GraphMemoryModel::Parse(std::string_view tsv,
     const std::optional<double> nodes = ParseNumber(row.fields[kNodesColumn]);
     const std::optional<double> bytes = ParseNumber(row.fields[kBytesColumn]);
     if (!nodes || !bytes || *nodes < 1) {
-      return InvalidArgument("{}:{}: {} nodes take {} bytes; give a number >= 1 and one >= 0", name,
-                             row.line, row.fields[kNodesColumn], row.fields[kBytesColumn]);
+      return InvalidArgument(
+          "{}:{}: {} nodes take {} bytes; give a number of nodes >= 1 and a number of bytes >= 0",
+          name, row.line, row.fields[kNodesColumn], row.fields[kBytesColumn]);
     }
     for (size_t type = 0; type < kKinds.size(); ++type) {
       if (row.fields[0] != kKinds[type]) continue;
@@ -67,7 +68,8 @@ absl::StatusOr<GraphMemoryModel> GraphMemoryModel::Parse(std::string_view tsv,
   GraphMemoryModel model;
   for (size_t type = 0; type < kKinds.size(); ++type) {
     if (!ends[type])
-      return InvalidArgument("{}: no row for graphs of {} nodes; add one", name, kKinds[type]);
+      return InvalidArgument("{}: the table has no row for graphs of {} nodes; add one", name,
+                             kKinds[type]);
     const auto& [fewest, most] = *ends[type];
     const double slope = most.nodes > fewest.nodes
                              ? (most.bytes - fewest.bytes) / (most.nodes - fewest.nodes)

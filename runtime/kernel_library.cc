@@ -97,8 +97,8 @@ absl::StatusOr<KernelLibrary> KernelLibrary::Load(const Driver& driver, const Ke
   const void* const code = has_gpu ? image.fatbin : &image;
   if (code == nullptr) {
     return MakeError(absl::StatusCode::kUnavailable,
-                     "KernelLibrary::Load: the image has no code for a GPU; build where nvcc is "
-                     "found and with COPPICE_DEVICE_CODE=ON");
+                     "KernelLibrary::Load: the image has no code for a GPU; build with nvcc and "
+                     "COPPICE_DEVICE_CODE=ON");
   }
   COPPICE_ASSIGN_OR_RETURN(const CuLibrary handle, LoadCode(driver, code));
   return KernelLibrary(driver, &image, handle);
@@ -176,11 +176,10 @@ absl::Status KernelLibrary::Allow(CuFunction function,
       function, CuFunctionAttribute::kMaxDynamicSharedBytes, static_cast<int>(needs.shared_bytes));
   if (raised.ok()) return raised;
   return WithFailureOf(
-      raised,
-      MakeError(raised.code(),
-                "KernelLibrary::Get: kernel '{}' may have {} bytes of dynamic shared memory "
-                "and needs {}: {}; compile it for smaller tiles, or for fewer stages",
-                name, allowed, needs.shared_bytes, MessageOf(raised)));
+      raised, MakeError(raised.code(),
+                        "KernelLibrary::Get: kernel '{}' is limited to {} bytes of dynamic shared "
+                        "memory but needs {}: {}; compile it for smaller tiles or fewer stages",
+                        name, allowed, needs.shared_bytes, MessageOf(raised)));
 }
 
 absl::StatusOr<std::vector<std::string>> KernelLibrary::GetNames() const {
@@ -207,8 +206,8 @@ absl::StatusOr<std::vector<std::string>> KernelLibrary::GetNames() const {
 std::string KernelLibrary::ListNames() const {
   constexpr size_t kNamesMax = 20;
   const absl::StatusOr<std::vector<std::string>> names = GetNames();
-  if (!names.ok()) return fmt::format("which it has is not known: {}", MessageOf(names.status()));
-  if (names->empty()) return "it has none";
+  if (!names.ok()) return fmt::format("its kernels are not known: {}", MessageOf(names.status()));
+  if (names->empty()) return "it has no kernels";
   const size_t shown = std::min(names->size(), kNamesMax);
   std::string list =
       fmt::format("it has {}", fmt::join(names->begin(), names->begin() + shown, ", "));

@@ -28,18 +28,19 @@ std::string AdviceFor(const Driver& driver,
   switch (result) {
     case CuResult::kInvalidValue:
       if (BlockSizeOf(kernel, shape).x == 0)
-        return "; name a block: the kernel knows no size of its own";
-      return "; a grid has 1 to 2147483647 x 65535 x 65535 blocks, of as many threads as the "
-             "kernel was compiled for, at most 1024; ask KernelLibrary::Get for shared memory "
-             "beyond 48 KiB";
+        return "; give a block size: the kernel does not define one";
+      return "; a grid must have 1 to 2147483647 x 65535 x 65535 blocks; a block must have the "
+             "number of threads that the kernel was compiled for, at most 1024; for more than 48 "
+             "KiB of shared memory, ask KernelLibrary::Get";
     case CuResult::kCooperativeLaunchTooLarge:
       return "; launch no more blocks than the device can run at the same time";
     case CuResult::kInvalidClusterSize:
-      return "; take clusters of 8 blocks at most, or ask KernelLibrary::Get for large ones";
+      return "; use clusters of at most 8 blocks, or ask KernelLibrary::Get for large clusters";
     case CuResult::kNotSupported:
       if (driver.kind() == DriverKind::kEmulator)
-        return "; coppice/runtime/emulator.h says what the emulator refuses: run it on a GPU";
-      return "; the device has no such launches";
+        return "; the emulator does not support this launch (see coppice/runtime/emulator.h): run "
+               "it on a GPU";
+      return "; the device does not support such launches";
     default:
       return "";
   }
@@ -96,12 +97,12 @@ namespace internal {
 
 absl::Status CheckArguments(const Kernel& kernel, size_t count, int64_t bytes) {
   if (kernel.parameter_count >= 0 && count != static_cast<size_t>(kernel.parameter_count))
-    return InvalidArgument("Launch: kernel '{}' has {} parameters, and {} arguments were given",
+    return InvalidArgument("Launch: kernel '{}' has {} parameters, but {} arguments were given",
                            kernel.name, kernel.parameter_count, count);
   if (bytes >= 0 && kernel.parameter_bytes >= 0 && bytes != kernel.parameter_bytes)
     return InvalidArgument(
-        "Launch: the parameters of kernel '{}' end after {} bytes, and the arguments that were "
-        "given after {}; give each the type of its parameter",
+        "Launch: the parameters of kernel '{}' take {} bytes, but the given arguments take {}; "
+        "give each argument the type of its parameter",
         kernel.name, kernel.parameter_bytes, bytes);
   return absl::OkStatus();
 }

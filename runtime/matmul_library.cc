@@ -295,7 +295,8 @@ absl::Status MatmulLibrary::Multiply(const MatrixProduct& given,
   const MatrixProduct product = ByRows(given);
   const Call call(*entries_, product);
   if (!call.usable)
-    return absl::InternalError("cublasLtMatmulDescCreate refused a product that it knows");
+    return absl::InternalError(
+        "cublasLtMatmulDescCreate refused a product that it accepted before");
   const auto pointer = [](DeviceAddress address) {
     return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
   };

@@ -19,8 +19,8 @@ absl::StatusOr<Context> Context::Create(const Driver& driver, int ordinal) {
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::DeviceGetCount>(&count));
   if (ordinal < 0 || ordinal >= count) {
     return MakeError(absl::StatusCode::kUnavailable,
-                     "Context::Create: there is no device {}, the driver has {}; choose a lower "
-                     "ordinal or use the emulator",
+                     "Context::Create: there is no device {}, the driver has only {} devices; "
+                     "choose a lower ordinal or use the emulator",
                      ordinal, count);
   }
   CuDevice device = 0;
@@ -121,14 +121,14 @@ absl::StatusOr<double> Event::ElapsedUs(const Event& start) const {
   const CuResult result = driver_->table().EventElapsedTime(&milliseconds, start.handle_, handle_);
   if (result == CuResult::kNotReady)
     return FailedPrecondition(
-        "Event::ElapsedUs: the work before one of the events has not run; wait for it first");
+        "Event::ElapsedUs: the work before one of the events has not finished; wait for it first");
   if (result != CuResult::kSuccess) return driver_->ErrorOf(result, "cuEventElapsedTime");
   return kUsPerMs * milliseconds;
 }
 
 absl::StatusOr<DeviceMemory> DeviceMemory::Create(const Driver& driver, int64_t bytes) {
   if (bytes < 1) {
-    return InvalidArgument("DeviceMemory::Create: {} bytes asked for; ask for at least one", bytes);
+    return InvalidArgument("DeviceMemory::Create: {} bytes requested; request at least one", bytes);
   }
   const RelaxedCaptureScope relaxed(driver);
   CuDeviceAddress address = 0;
@@ -145,7 +145,7 @@ DeviceMemory::~DeviceMemory() {
 
 absl::StatusOr<HostMemory> HostMemory::Create(const Driver& driver, int64_t bytes) {
   if (bytes < 1)
-    return InvalidArgument("HostMemory::Create: {} bytes asked for; ask for at least one", bytes);
+    return InvalidArgument("HostMemory::Create: {} bytes requested; request at least one", bytes);
   const RelaxedCaptureScope relaxed(driver);
   void* data = nullptr;
   COPPICE_RETURN_IF_ERROR(

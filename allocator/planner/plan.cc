@@ -40,7 +40,7 @@ std::vector<Change> SortedChanges(std::span<const Buffer> buffers) {
 
 absl::Status ValidateBuffer(const Buffer& buffer, size_t index) {
   if (buffer.bytes < 1) {
-    return InvalidArgument("ValidateBuffers: buffer {} has {} bytes; at least 1 is needed", index,
+    return InvalidArgument("ValidateBuffers: buffer {} has {} bytes; give at least 1", index,
                            buffer.bytes);
   }
   if (!IsPowerOfTwo(buffer.alignment)) {
@@ -60,8 +60,8 @@ absl::Status ValidateBuffer(const Buffer& buffer, size_t index) {
   for (const Interval& interval : buffer.lifetime) {
     if (interval.lower < step || interval.upper <= interval.lower) {
       return InvalidArgument(
-          "ValidateBuffers: buffer {} has the lifetime [{}, {}) after step {}; intervals are "
-          "non-empty, disjoint, in order and start at step 0 or later",
+          "ValidateBuffers: buffer {} has the interval [{}, {}), where step {} is the earliest "
+          "possible; intervals must be non-empty, disjoint, in order, and start at step 0 or later",
           index, interval.lower, interval.upper, step);
     }
     step = interval.upper;
@@ -89,8 +89,8 @@ absl::StatusOr<Groups> GroupsOf(std::span<const Buffer> buffers) {
     for (; groups[at] == unknown && !alone(buffers[at]); at = *buffers[at].in_place_with) {
       if (*buffers[at].in_place_with >= buffers.size() || chain.size() == buffers.size()) {
         return InvalidArgument(
-            "ValidateBuffers: buffer {} is in place with buffer {}, which does not exist or leads "
-            "back to it; there are {} buffers",
+            "ValidateBuffers: buffer {} is in place with buffer {}, which does not exist or closes "
+            "a cycle; name one of the {} buffers, without a cycle",
             at, *buffers[at].in_place_with, buffers.size());
       }
       chain.push_back(at);
@@ -113,8 +113,8 @@ absl::Status ValidateGroups(std::span<const Buffer> buffers) {
     const int64_t offset = *buffers[*fixed[groups[i]]].fixed_offset;
     if (buffers[i].fixed_offset.value_or(offset) != offset || offset % buffers[i].alignment != 0) {
       return InvalidArgument(
-          "ValidateBuffers: buffer {}, aligned to {}, begins with buffer {}, which is fixed at "
-          "offset {}; fix both at a common multiple of their alignments",
+          "ValidateBuffers: buffer {}, aligned to {}, must begin with buffer {}, which is fixed at "
+          "offset {}; fix both at the same multiple of both alignments",
           i, buffers[i].alignment, *fixed[groups[i]], offset);
     }
   }
@@ -124,7 +124,7 @@ absl::Status ValidateGroups(std::span<const Buffer> buffers) {
 // All that can be said of one buffer's place without regard to time, and the height.
 absl::Status ValidateOffsets(std::span<const Buffer> buffers, const Plan& plan) {
   if (plan.offsets.size() != buffers.size()) {
-    return InvalidArgument("ValidatePlan: {} offsets for {} buffers; give one for each",
+    return InvalidArgument("ValidatePlan: {} offsets for {} buffers; give one offset per buffer",
                            plan.offsets.size(), buffers.size());
   }
   int64_t height = 0;
@@ -138,27 +138,28 @@ absl::Status ValidateOffsets(std::span<const Buffer> buffers, const Plan& plan) 
           i, buffer.bytes, offset, buffer.alignment);
     }
     if (buffer.fixed_offset && offset != *buffer.fixed_offset) {
-      return InvalidArgument("ValidatePlan: buffer {} lies at offset {}; it is fixed at {}", i,
+      return InvalidArgument("ValidatePlan: buffer {} lies at offset {}, but it is fixed at {}", i,
                              offset, *buffer.fixed_offset);
     }
     if (buffer.in_place_with && offset != plan.offsets[*buffer.in_place_with]) {
       return InvalidArgument(
-          "ValidatePlan: buffer {} lies at offset {}; it begins with buffer {}, which lies at {}",
+          "ValidatePlan: buffer {} lies at offset {}, but it must begin with buffer {}, which lies "
+          "at {}",
           i, offset, *buffer.in_place_with, plan.offsets[*buffer.in_place_with]);
     }
     height = std::max(height, offset + buffer.bytes);
   }
   if (plan.height != height) {
-    return InvalidArgument("ValidatePlan: the height is {} bytes; the highest buffer ends at {}",
-                           plan.height, height);
+    return InvalidArgument(
+        "ValidatePlan: the height is {} bytes, but the highest buffer ends at {}", plan.height,
+        height);
   }
   return absl::OkStatus();
 }
 
 absl::Status OverlapError(size_t a, size_t b, int64_t step) {
-  return InvalidArgument(
-      "ValidatePlan: buffers {} and {} share bytes and step {}; move one of them", std::min(a, b),
-      std::max(a, b), step);
+  return InvalidArgument("ValidatePlan: buffers {} and {} share bytes at step {}; move one of them",
+                         std::min(a, b), std::max(a, b), step);
 }
 
 // Sweeps over time with the live buffers in address order, where only neighbours can meet: at one
@@ -232,11 +233,11 @@ bool IsSubset(ConstStepSet inner, ConstStepSet outer) {
 
 absl::Status ValidateOrder(const StepOrder& order) {
   if (order.step_count < 0) {
-    return InvalidArgument("StepOrder: {} steps; a count is not negative", order.step_count);
+    return InvalidArgument("StepOrder: {} steps; the count must not be negative", order.step_count);
   }
   for (const auto& [from, to] : order.edges) {
     if (std::min(from, to) < 0 || std::max(from, to) >= order.step_count) {
-      return InvalidArgument("StepOrder: the edge {} -> {} leaves the steps [0, {})", from, to,
+      return InvalidArgument("StepOrder: the edge {} -> {} is outside the steps [0, {})", from, to,
                              order.step_count);
     }
   }
@@ -248,7 +249,7 @@ absl::Status ValidateSteps(std::span<const Buffer> buffers, const StepOrder& ord
     const int64_t upper = buffers[i].lifetime.back().upper;
     if (upper > order.step_count) {
       return InvalidArgument(
-          "StepOrder: buffer {} lives until step {}, beyond the last of {} steps", i, upper,
+          "StepOrder: buffer {} lives until step {}, but there are only {} steps", i, upper,
           order.step_count);
     }
   }
@@ -279,8 +280,9 @@ absl::StatusOr<StepSets> StepsAfterEach(const StepOrder& order) {
       if (--blockers[static_cast<size_t>(to)] == 0) sorted.push_back(static_cast<size_t>(to));
   if (sorted.size() < count) {
     const auto stuck = std::find_if(blockers.begin(), blockers.end(), [](int64_t n) { return n; });
-    return InvalidArgument("StepOrder: step {} is on a cycle of edges or behind one; remove it",
-                           stuck - blockers.begin());
+    return InvalidArgument(
+        "StepOrder: step {} is on a cycle of edges or follows one; remove the cycle",
+        stuck - blockers.begin());
   }
   StepSets after(count, order);
   for (size_t i = count; i-- > 0;) {
@@ -379,8 +381,8 @@ absl::Status ValidateBuffers(std::span<const Buffer> buffers) {
     const int64_t gap = buffers[i].alignment - 1;
     if (buffers[i].bytes > INT64_MAX - gap || stack > INT64_MAX - gap - buffers[i].bytes) {
       return InvalidArgument(
-          "ValidateBuffers: the sizes overflow at buffer {} of {} bytes aligned to {}; their sum "
-          "must stay below 2^63 bytes",
+          "ValidateBuffers: the sum of the sizes overflows at buffer {} of {} bytes, aligned to "
+          "{}; it must stay below 2^63 bytes",
           i, buffers[i].bytes, buffers[i].alignment);
     }
     stack += gap + buffers[i].bytes;
@@ -390,7 +392,7 @@ absl::Status ValidateBuffers(std::span<const Buffer> buffers) {
 
 int64_t MaxLiveBytes(std::span<const Buffer> buffers) {
   const absl::StatusOr<Groups> groups = GroupsOf(buffers);
-  COPPICE_CHECK(groups.ok(), "MaxLiveBytes takes well-formed buffers");
+  COPPICE_CHECK(groups.ok(), "MaxLiveBytes needs valid buffers");
   std::vector<std::multiset<int64_t>> members(groups->size());  // Sizes of the live, per group.
   int64_t live = 0;
   int64_t most = 0;

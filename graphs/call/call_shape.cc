@@ -32,10 +32,10 @@ absl::Status WrongInput(const Program& program,
     got += fmt::format(" {}", tensor.sizes[static_cast<size_t>(axis)]);
   }
   if (tensor.rank < 0 || tensor.rank > kRankMax)
-    got = fmt::format(" rank {}, of at most {}", tensor.rank, kRankMax);
+    got = fmt::format(" rank {} (at most {})", tensor.rank, kRankMax);
   return InvalidArgument(
-      "Session::Run: input '{}' of program '{}' is {} [{} ]{}, but the spec says {} [{} ] with one "
-      "size per symbol and expression",
+      "Session::Run: input '{}' of program '{}' is {} [{} ]{}, but the spec says {} [{} ]; a "
+      "symbol or an expression must have the same size in all its places",
       spec.name, program.spec.name, NameOf(tensor.dtype), got,
       tensor.data == 0 ? " at address 0" : "", NameOf(spec.dtype), wants);
 }
@@ -51,20 +51,20 @@ absl::Status WrongInput(const Program& program,
   const char* wrong = "";
   const std::optional<ByteSpan> span = SpanOf(tensor);
   if ((tensor.data & program.layout.copy_shapes[copy].misalignment) != 0) {
-    wrong = "is at no multiple of its element's bytes";
+    wrong = "is not aligned to its element size";
   } else if (!span.has_value()) {
-    wrong = "has strides that leave the addresses there are";
+    wrong = "has strides that reach beyond the address space";
   } else if (!windows.Meets(span->low, span->bytes())) {
     return absl::OkStatus();
   } else if (windows.Contains(span->low) && windows.Contains(span->high - 1)) {
     in_pool = true;
     return absl::OkStatus();
   } else {
-    wrong = "lies in the session's memory in part";
+    wrong = "lies partly in the session's memory";
   }
   return InvalidArgument(
-      "Session::Run: input '{}' of program '{}', {} at {:#x}, {}; pass "
-      "one that lies where its sizes and strides say",
+      "Session::Run: input '{}' of program '{}', {} at {:#x}, {}; pass an aligned tensor that lies "
+      "in one allocation",
       program.copied_input(copy).name, program.spec.name, NameOf(tensor.dtype), tensor.data, wrong);
 }
 
@@ -121,12 +121,13 @@ absl::Status CheckTargets(const Call& call) {
   if (call.output_mode == OutputMode::kBorrow) [[likely]]
     return absl::OkStatus();
   if (static_cast<int>(call.output_mode) >= kOutputModeCount) {
-    return InvalidArgument("Session::Run: program '{}' with output mode {}, which does not exist",
-                           call.program->spec.name, static_cast<int>(call.output_mode));
+    return InvalidArgument(
+        "Session::Run: program '{}' is called with output mode {}, which does not exist",
+        call.program->spec.name, static_cast<int>(call.output_mode));
   }
   if (call.output_mode != OutputMode::kWriteInto) return absl::OkStatus();
   if (call.targets.size() == call.program->spec.outputs.size()) return absl::OkStatus();
-  return InvalidArgument("Session::Run: program '{}' has {} outputs, the call {} targets",
+  return InvalidArgument("Session::Run: program '{}' has {} outputs, but the call has {} targets",
                          call.program->spec.name, call.program->spec.outputs.size(),
                          call.targets.size());
 }
@@ -142,8 +143,9 @@ absl::Status CheckTargets(const Call& call) {
 [[gnu::noinline]] absl::Status CheckCounts(const Call& call) {
   const Program& program = *call.program;
   if (call.counts.size() != program.layout.counted.size()) {
-    return InvalidArgument("Session::Run: program '{}' takes {} counts or none, the call has {}",
-                           program.spec.name, program.layout.counted.size(), call.counts.size());
+    return InvalidArgument(
+        "Session::Run: program '{}' takes {} counts or none, but the call has {}",
+        program.spec.name, program.layout.counted.size(), call.counts.size());
   }
   for (size_t i = 0; i < call.counts.size(); ++i) {
     const Tensor& count = call.counts[i];
@@ -155,8 +157,8 @@ absl::Status CheckTargets(const Call& call) {
         (count.data & static_cast<DeviceAddress>(SizeOf(count.dtype) - 1)) == 0;
     if (right) continue;
     return InvalidArgument(
-        "Session::Run: {} of program '{}', {} at {:#x}, must be one i32 or i64, at a multiple of "
-        "its bytes",
+        "Session::Run: {} of program '{}', {} at {:#x}, must be a single i32 or i64, aligned to "
+        "its size",
         NameOfCount(program, i), program.spec.name, NameOf(count.dtype), count.data);
   }
   return absl::OkStatus();
@@ -169,20 +171,23 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
   const Program& program = *call.program;
   const char* name = program.spec.name.c_str();
   if (call.lane < 0 || call.lane >= lanes) {
-    return InvalidArgument("Session::Run: lane {} of {}, program '{}'", call.lane, lanes, name);
+    return InvalidArgument(
+        "Session::Run: lane {} does not exist: the session has {} lanes (program '{}')", call.lane,
+        lanes, name);
   }
   if (call.binding == nullptr ? program.binds() : call.binding->program != &program) {
     return InvalidArgument("Session::Run: program '{}' needs a binding that Bind made for it",
                            name);
   }
   if (call.inputs.size() != program.layout.copies.size()) {
-    return InvalidArgument("Session::Run: program '{}' takes {} copied inputs, the call has {}",
+    return InvalidArgument("Session::Run: program '{}' takes {} copied inputs, but the call has {}",
                            name, program.layout.copies.size(), call.inputs.size());
   }
   if (call.scalars.size() != program.spec.scalars.size() ||
       call.extents.size() != static_cast<size_t>(program.layout.given_count)) {
     return InvalidArgument(
-        "Session::Run: program '{}' takes {} scalars and {} given extents, the call has {} and {}",
+        "Session::Run: program '{}' takes {} scalars and {} given extents, but the call has {} and "
+        "{}",
         name, program.spec.scalars.size(), program.layout.given_count, call.scalars.size(),
         call.extents.size());
   }
@@ -190,8 +195,8 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
     COPPICE_RETURN_IF_ERROR(CheckCounts(call));
   if (!NamesAStream(call.stream)) {
     return InvalidArgument(
-        "Session::Run: program '{}' on stream {}; pass a stream of your own, or 1, the legacy "
-        "stream",
+        "Session::Run: program '{}' is called on stream {}; pass a stream of your own, or 1 for "
+        "the legacy stream",
         name, reinterpret_cast<uintptr_t>(call.stream));
   }
   return CheckTargets(call);

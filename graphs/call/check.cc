@@ -32,7 +32,7 @@ absl::Status CheckOtherLane(const Call& call,
   }
   return FailedPrecondition(
       "Session::Run: {} of program '{}' is an output on lane {}, but the call is on lane {}; keep "
-      "a read scope on the call's stream open meanwhile",
+      "a read scope open on the call's stream during the call",
       what, call.program->spec.name, other.index, call.lane);
 }
 
@@ -41,7 +41,7 @@ absl::Status CheckOtherLane(const Call& call, size_t input, Lane& other) {
   if (read.mutated) {
     return FailedPrecondition(
         "Session::Run: program '{}' on lane {} would write to its input '{}', an output on lane "
-        "{}; copy it",
+        "{}; copy the input",
         call.program->spec.name, call.lane, read.name, other.index);
   }
   return CheckOtherLane(call, call.inputs[input], fmt::format("input '{}'", read.name), other);
@@ -110,8 +110,8 @@ bool MayBeWritten(const Tensor& tensor) {
     const InputSpec& spec = program.copied_input(i);
     if (spec.mutated && !MayBeWritten(tensor)) {
       return InvalidArgument(
-          "Session::Run: input '{}' of program '{}' is written back, so no stride of it may be "
-          "negative or put two of its elements onto the same bytes; pass a copy",
+          "Session::Run: input '{}' of program '{}' is written back, so its strides must not be "
+          "negative or make its elements overlap; pass a copy",
           spec.name, program.spec.name);
     }
     if (spec.mutated) COPPICE_RETURN_IF_ERROR(CheckAlone(call, i));
@@ -126,8 +126,8 @@ bool MayBeWritten(const Tensor& tensor) {
   if (copies && parts.options.memory.copy_out_bytes == 0) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,
-        "Session::Run: program '{}' is to copy its outputs out, but MemoryOptions::copy_out_bytes "
-        "is 0; give it as many bytes as such outputs are leased at once",
+        "Session::Run: program '{}' must copy its outputs out, but MemoryOptions::copy_out_bytes "
+        "is 0; set it to the total bytes of the copies that are leased at once",
         spec.name);
   }
   for (size_t i = 0; i < call.targets.size(); ++i) {
@@ -142,9 +142,9 @@ bool MayBeWritten(const Tensor& tensor) {
     if (!fits || parts.windows->Meets(target.data, RoundedBytes(target)) ||
         parts.windows->MeetsConstants(target.data, RoundedBytes(target))) {
       return InvalidArgument(
-          "Session::Run: target of output '{}' of program '{}' must be a {} of the output's real "
-          "sizes whose strides keep its elements apart, at a multiple of its element's bytes and "
-          "outside the session's memory",
+          "Session::Run: target of output '{}' of program '{}' must be a {} tensor of the output's "
+          "real sizes, without overlapping elements, aligned to its element size, and outside the "
+          "session's memory",
           spec.outputs[i].name, spec.name, NameOf(wanted.dtype));
     }
     for (size_t other = 0; other < i; ++other) {
@@ -154,7 +154,7 @@ bool MayBeWritten(const Tensor& tensor) {
       }
       return InvalidArgument(
           "Session::Run: the targets of outputs '{}' and '{}' of program '{}' share bytes; give "
-          "each its own",
+          "each output its own memory",
           spec.outputs[other].name, spec.outputs[i].name, spec.name);
     }
   }
@@ -171,7 +171,7 @@ absl::Status CheckLive(const SessionParts& parts,
   if (found.code() != absl::StatusCode::kNotFound) return found;
   return FailedPrecondition(
       "Session::Run: the {} '{}' of program '{}' at {:#x} is not a live allocation: it was freed, "
-      "or is the host's; pass memory of the device",
+      "or is host memory; pass device memory",
       what, name, call.program->spec.name, address);
 }
 
@@ -188,7 +188,7 @@ absl::Status CheckLive(const SessionParts& parts,
       if (!id.ok() && id.status().code() != absl::StatusCode::kNotFound) return id.status();
       return FailedPrecondition(
           "Session::Run: static tensor {} of program '{}' at {:#x} was freed after it was bound; "
-          "bind a tensor in memory that is allocated",
+          "bind a tensor in allocated memory",
           i, spec.name, call.binding->tensors[i].data);
     }
   }
@@ -243,7 +243,7 @@ absl::Status NameGoneStream(const SessionParts& parts,
   // The next call finds the work of this stream waited for, or says why it could not be.
   if (lane.order().IsLast(call.stream)) (void)lane.order().LastStreamCaptures().ok();
   return InvalidArgument(
-      "Session::Run: program '{}': the stream does not exist, or was destroyed; pass one that "
+      "Session::Run: program '{}': the stream does not exist, or was destroyed; pass a stream that "
       "lives until the next call on lane {}",
       call.program->spec.name, lane.index);
 }

@@ -60,7 +60,7 @@ std::string DescribeLeases(const Request& request, Lane& lane) {
     if (holder == holders.end()) holder = holders.insert(holder, {bucket, 0});
     ++holder->second;
   }
-  if (holders.empty()) return "nothing of its path is leased";
+  if (holders.empty()) return "no output on its path is leased";
   std::string text = "leased around it: ";
   for (const auto& [bucket, leases] : holders) {
     text += fmt::format("{}{} of program '{}' in bucket [{}]",
@@ -100,7 +100,7 @@ std::string DescribeOverMaximum(const Request& request) {
     const int64_t extent = request.shape.real[i];
     const int64_t maximum = program.policy(i).maximum();
     if (!program.IsJoint(i) && extent > maximum)
-      texts.push_back(fmt::format("{} = {} of at most {}", symbols[i].name, extent, maximum));
+      texts.push_back(fmt::format("{} = {} (at most {})", symbols[i].name, extent, maximum));
   }
   for (const JointSpec& joint : program.spec.joint) {
     const JointSize size = joint.SizeIn(request.shape.real);
@@ -132,7 +132,7 @@ std::string DescribePaddedTooMuch(const Request& request) {
         "{} = {}, {} = {} in a bucket of {}x{}", symbols[static_cast<size_t>(joint.a)].name, size.a,
         symbols[static_cast<size_t>(joint.b)].name, size.b, bucket->a, bucket->b));
   }
-  return fmt::format("{}, which the guard of the policy refuses", fmt::join(texts, ", "));
+  return fmt::format("{}, which the policy's guard refuses", fmt::join(texts, ", "));
 }
 
 // A bucket that is warm and waits for its recording counts as a graph, unless another would make
@@ -173,9 +173,9 @@ Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) 
       case OnLimit::kError:
         return {.status = MakeError(
                     absl::StatusCode::kResourceExhausted,
-                    "Session::Run: program '{}' has {} graphs on lane {} and re-recorded this "
-                    "bucket {} times, and needs another for {}; raise graphs_per_program_max or "
-                    "rerecords_per_bucket_max, or allow eager runs",
+                    "Session::Run: program '{}' has {} graphs on lane {}, has re-recorded this "
+                    "bucket {} times, and needs another graph for {}; raise graphs_per_program_max "
+                    "or rerecords_per_bucket_max, or allow eager runs",
                     program.spec.name, table.CountGraphs(), lane.index,
                     bucket == nullptr ? 0 : bucket->rerecords(),
                     DescribeReason(request, lane, reason))};
@@ -277,8 +277,8 @@ Decision Decide(const Rules& rules, const Request& request, Lane& lane, const No
   }
   const Reason reason = decision.outcome.reason;
   const char* const remedy =
-      !request.shape.unbucketed           ? "warm up what it needs before setting it"
-      : reason == Reason::kUnpaddedExtent ? "pad none of what the expression reads"
+      !request.shape.unbucketed           ? "warm up this bucket before you set strict mode"
+      : reason == Reason::kUnpaddedExtent ? "do not pad the symbols that the expression reads"
       : reason == Reason::kPaddedTooMuch  ? "give the policy a smaller bucket or a wider guard"
                                           : "split the call or give the policy larger buckets";
   return {.status = FailedPrecondition(

@@ -93,7 +93,8 @@ absl::StatusOr<std::unique_ptr<DetachedMemory>> MakeMemory(
   made->free = std::move(memory.free);
   if (made->address % static_cast<DeviceAddress>(kBufferAlignment) == 0) return made;
   return InvalidArgument(
-      "Lease::Detach: {} bytes at {:#x} for the copies; give an address that is a multiple of {}",
+      "Lease::Detach: the {} bytes for the copies are at {:#x}; give an address that is a multiple "
+      "of {}",
       bytes, made->address, kBufferAlignment);
 }
 
@@ -141,7 +142,7 @@ DetachedOutputs::~DetachedOutputs() = default;
 
 const DetachedOutputs::Output& DetachedOutputs::At(int index) const {
   COPPICE_CHECK(index >= 0 && index < output_count(), "no such output");
-  COPPICE_CHECK(part_ < 0 || index == part_, "the lease was the part of another output");
+  COPPICE_CHECK(part_ < 0 || index == part_, "the lease held only another output");
   return outputs_[static_cast<size_t>(index)];
 }
 

@@ -35,8 +35,8 @@ absl::Status ReserveStaging(const Program& program, int64_t bytes, Lane& lane) {
   absl::Status status = lane.memory().Reserve(MemoryKind::kStaging, bytes);
   if (status.code() != absl::StatusCode::kOutOfRange) return status;
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "Session::Run: the staged inputs of program '{}': {}", program.spec.name,
-                   MessageOf(status));
+                   "Session::Run: the staged inputs of program '{}' do not fit: {}",
+                   program.spec.name, MessageOf(status));
 }
 
 bool MayRunUnpadded(const SessionParts& parts, const absl::Status& reserved, Lane& lane) {

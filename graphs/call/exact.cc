@@ -73,7 +73,8 @@ class Setting {
     if (exact_.IsSetTo(padded)) return false;
     const BucketKey bucket = SizesOf(program_, padded);
     COPPICE_ASSIGN_OR_RETURN(const SizedSteps* const steps, StepsAt(bucket, padded));
-    COPPICE_CHECK(steps != nullptr, "an executable can be set to what it was made for");
+    COPPICE_CHECK(steps != nullptr,
+                  "an executable cannot be set to the sizes that it was made for");
     return Set(bucket, padded, *steps);
   }
 

@@ -85,10 +85,10 @@ std::string DescribeFilled(const Request& request, size_t copy) {
     const PaddingClaim claim = *ClaimOf(program.spec, static_cast<int>(i));  // It is padded.
     text += fmt::format("{}'{}' {}", text.empty() ? "" : ", ", symbol.name,
                         claim.padding == PaddingContents::kRowIndependent
-                            ? "is claimed to be row-independent, so that its fill counts"
+                            ? "is claimed to be row-independent, so its fill matters"
                             : "claims " + DescribeClaim(claim));
   }
-  return fmt::format("; input '{}' is staged for its padding: {}", input.name, text);
+  return fmt::format("; input '{}' is staged because of its padding: {}", input.name, text);
 }
 
 // What claims keep the call from, and what they let its padding hold.
@@ -102,7 +102,7 @@ std::string DescribeClaims(const Request& request, Lane& lane) {
     const int64_t bucket = program.policy(i).Find(real).value_or(real);
     const bool claimed = ClaimOf(program.spec, static_cast<int>(i)).has_value();
     if (!claimed && symbol.kind != SymbolKind::kStatic && bucket != real)
-      text += fmt::format("; '{}' is not padded from {} to {}, because nothing is claimed of it",
+      text += fmt::format("; '{}' is not padded from {} to {}, because it has no claim",
                           symbol.name, real, bucket);
     if (symbol.claim && padded != real)
       text += fmt::format("; '{}' is padded from {} to {} by its claim: {}", symbol.name, real,

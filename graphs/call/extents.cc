@@ -54,7 +54,7 @@ std::string SourceOf(const Program& program, size_t symbol) {
   if (spec.scalar >= 0)
     return fmt::format("scalar '{}'", program.spec.scalars[static_cast<size_t>(spec.scalar)].name);
   const std::optional<Axis> axis = FindAxis(program, symbol);
-  if (!axis) return "one less than there are offsets";
+  if (!axis) return "one less than the number of offsets";
   return fmt::format("axis {} of input '{}'", axis->axis, program.copied_input(axis->copy).name);
 }
 
@@ -82,8 +82,8 @@ absl::Status ReadCounts(const Call& call, CallShape& shape) {
     shape.real[count] = call.inputs[copy].sizes[0] - 1;
     if (shape.real[count] >= 0) continue;
     return InvalidArgument(
-        "Session::Run: input '{}' of program '{}' has no offsets; give the end of the last "
-        "sequence, too, or a single 0 if there is no sequence",
+        "Session::Run: input '{}' of program '{}' has no offsets; include the end of the last "
+        "sequence, or give a single 0 if there are no sequences",
         program.copied_input(copy).name, program.spec.name);
   }
   return absl::OkStatus();
@@ -99,8 +99,9 @@ absl::Status ReadSymbols(const Call& call, CallShape& shape) {
     const int64_t extent =
         symbol.given ? call.extents[given++] : call.scalars[static_cast<size_t>(symbol.scalar)];
     if (extent < 0)
-      return InvalidArgument("Session::Run: symbol {} of program '{}', {}, is {}; give an extent",
-                             symbol.name, program.spec.name, SourceOf(program, i), extent);
+      return InvalidArgument(
+          "Session::Run: symbol {} of program '{}' ({}) is {}; give an extent of 0 or more",
+          symbol.name, program.spec.name, SourceOf(program, i), extent);
     if (IsOfAxis(program, i) && shape.real[i] != extent)
       return WrongAxis(program, i, shape.real[i], extent, SourceOf(program, i));
     shape.real[i] = extent;
@@ -158,7 +159,7 @@ void ClearGap(const Program& program, ExtentArray& extents) {
 std::string RemedyFor(const Program& program, const CallShape& shape) {
   for (size_t i = 0; i < program.spec.symbols.size(); ++i)
     if (shape.real[i] > program.spec.symbols[i].max)
-      return fmt::format("; declare a larger max of {}, or cut the call into smaller ones",
+      return fmt::format("; declare a larger max for {}, or split the call into smaller calls",
                          program.spec.symbols[i].name);
   return "";
 }
@@ -239,8 +240,8 @@ absl::Status ComputeExtents(const Program& program,
     const Expression& expression = program.extents[i];
     const Computed computed = expression.Evaluate(values.all());
     if (!computed.ok() || computed.value < 0)
-      return InvalidArgument("{}: '{}' of program '{}' is {}, which is not an extent: {}", where,
-                             expression.text(), program.spec.name,
+      return InvalidArgument("{}: '{}' of program '{}' is {}, which is not a valid extent: {}",
+                             where, expression.text(), program.spec.name,
                              computed.ok() ? fmt::format("{}", computed.value) : "without a value",
                              expression.Describe(program.spec.value_names(), values.all()));
     extents[kSymbolsMax + i] = computed.value;
@@ -267,8 +268,8 @@ absl::Status PadExpressions(const Call& call, CallShape& shape) {
   const std::string* const tensor = FindAstronomical(program, shape.real);
   if (tensor == nullptr) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "Session::Run: '{}' of program '{}' has more bytes at this call's extents than "
-                   "any device; make the call smaller",
+                   "Session::Run: '{}' of program '{}' is larger than the memory of any device at "
+                   "this call's extents; make the call smaller",
                    *tensor, program.spec.name);
 }
 
@@ -288,7 +289,7 @@ std::string DescribeUnpadded(const Program& program,
   const std::string* const tensor = FindAstronomical(program, shape.padded);
   return tensor == nullptr
              ? ""
-             : fmt::format("'{}' has more bytes in the bucket than any device", *tensor);
+             : fmt::format("'{}' is larger in the bucket than the memory of any device", *tensor);
 }
 
 absl::Status CheckStrides(const Program& program, const CallShape& shape, const char* where) {
@@ -302,8 +303,8 @@ absl::Status CheckStrides(const Program& program, const CallShape& shape, const 
         if (placed.keeps_apart()) continue;
         const size_t rank = tensor.dims.size();
         return InvalidArgument(
-            "{}: {} '{}' of program '{}' has strides [{}] for sizes [{}]{}, which put elements "
-            "onto each other; give strides that grow with the axes inside them",
+            "{}: {} '{}' of program '{}' has strides [{}] for sizes [{}]{}, which make elements "
+            "overlap; make the stride of each axis larger than the span of the axes inside it",
             where, what, tensor.name, program.spec.name,
             fmt::join(std::span(placed.strides).first(rank), ", "),
             fmt::join(std::span(placed.sizes).first(rank), ", "),

@@ -28,7 +28,7 @@ absl::Status CheckIncludable(const Call& call, const WindowMap& windows) {
   const bool random = spec.random_numbers_per_call > 0;
   if (random || call.program->layout.mutates_copies || call.output_mode != OutputMode::kBorrow) {
     return FailedPrecondition(
-        "Session::Include: program '{}' {}, which a graph of the caller cannot do at each launch",
+        "Session::Include: program '{}' {}, which the caller's graph cannot do at each launch",
         spec.name,
         random                                ? "advances a random state"
         : call.program->layout.mutates_copies ? "writes inputs back"
@@ -36,8 +36,8 @@ absl::Status CheckIncludable(const Call& call, const WindowMap& windows) {
   }
   if (!call.donated.empty()) {
     return InvalidArgument(
-        "Session::Include: program '{}' is given leases, which a graph of the caller may read at "
-        "each launch; donate to Run",
+        "Session::Include: program '{}' is given leases, but the caller's graph may read them at "
+        "each launch; donate them to Run instead",
         spec.name);
   }
   const auto check = [&](std::span<const Tensor> read, const char* what) {
@@ -45,7 +45,7 @@ absl::Status CheckIncludable(const Call& call, const WindowMap& windows) {
       if (!windows.Contains(tensor.data)) continue;
       return FailedPrecondition(
           "Session::Include: {} of program '{}' at {:#x} lies in the session's memory, which later "
-          "calls write over; copy it",
+          "calls overwrite; copy the tensor",
           what, spec.name, tensor.data);
     }
     return absl::OkStatus();
@@ -113,10 +113,10 @@ absl::StatusOr<Lease> Include(const SessionParts& parts, const Request& request,
     COPPICE_RETURN_IF_ERROR(LearnFromSteps(parts, request, lane, *bucket));
   }
   if (!captures || bucket == nullptr || bucket->warmups() == 0) {
-    return FailedPrecondition(
-        "Session::Include: program '{}' {}", call.program->spec.name,
-        !captures ? "on a stream that does not capture; use Run"
-                  : "was never warmed up in this bucket; run it, or call Warm, before the capture");
+    return FailedPrecondition("Session::Include: program '{}' {}", call.program->spec.name,
+                              !captures ? "is on a stream that is not capturing; use Run"
+                                        : "was never warmed up in this bucket; run the program, or "
+                                          "call Warm, before the capture");
   }
   const auto lay_out = [&](DeviceAddress staged) {
     return LayOutInputs(*call.program, call.binding, request.statics, {}, request.shape.padded,

@@ -33,13 +33,14 @@ absl::Status CheckWritable(const Program& program,
   if (const Slot* reader = FindReader(slots, tensor)) {
     return FailedPrecondition(
         "Session::Run: program '{}' would write to its input '{}', an output of call {} on which "
-        "{} read scopes are open",
+        "{} read scopes are open; end them first",
         program.spec.name, input.name, reader->call, reader->open_scopes());
   }
   if (holder.kind != Slot::Kind::kWindow || holder.in_path) return absl::OkStatus();
   return FailedPrecondition(
       "Session::Run: program '{}' would write to its input '{}', an output of call {} whose path "
-      "has ended, so that this call's outputs may lie there; copy it, or keep it in a chain",
+      "has ended; this call's outputs may be placed there, so copy the input, or keep it in a "
+      "chain",
       program.spec.name, input.name, holder.call);
 }
 
@@ -63,7 +64,7 @@ absl::Status Stale(const Program& program,
     if (!here) continue;
     return FailedPrecondition(
         "Session::Run: {} of program '{}' is an output of program '{}' (call {} on lane {}), which "
-        "call {} (program '{}') wrote over",
+        "call {} (program '{}') overwrote",
         what, program.spec.name, slot->program->spec.name, slot->call, lane.index,
         slot->overwritten_by, slot->overwriter->spec.name);
   }
@@ -79,8 +80,8 @@ absl::Status CheckDonated(const Call& call, const Lane& lane) {
     const Slot* slot = LeaseAccess::SlotOf(lease);
     if (slot == nullptr || !slot->in_lane() || slot->lane != &lane) {
       return InvalidArgument(
-          "Session::Run: program '{}' is given a lease that is empty, or not of lane {} of "
-          "this session; donate leases of the call's lane",
+          "Session::Run: program '{}' is given a lease that is empty, or does not belong to lane "
+          "{} of this session; donate leases of the call's lane",
           call.program->spec.name, lane.index);
     }
     if (slot->open_scopes() > 0) {

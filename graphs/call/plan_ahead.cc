@@ -19,12 +19,13 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
   COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Plan", program));
   if (program.place.owner != parts.catalogue.get() ||
       scalars.size() != program.spec.scalars.size()) {
-    return InvalidArgument("Session::Plan: program '{}' is another session's, or needs {} scalars",
-                           program.spec.name, program.spec.scalars.size());
+    return InvalidArgument(
+        "Session::Plan: program '{}' belongs to another session, or is not given its {} scalars",
+        program.spec.name, program.spec.scalars.size());
   }
   if (!program.requests_known)
     return FailedPrecondition(
-        "Session::Plan: program '{}' is a callable, and only its runs show what it allocates; "
+        "Session::Plan: program '{}' is a callable, so only its runs show its allocations; "
         "register it with a dry_run, or warm its buckets and look at nodes()",
         program.spec.name);
   std::vector<CallShape> shapes;

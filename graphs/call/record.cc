@@ -290,8 +290,8 @@ Node& Publish(const SessionParts& parts,
   lane.books().CountRecording(node.empty());
   if (node.empty() && parts.options.log && program.IsFirstEmpty()) {
     parts.options.log(fmt::format(
-        "coppice: program '{}' captured no work in bucket [{}], so that its replays do nothing; "
-        "launch on CallContext::stream(), or on streams forked from and joined to it",
+        "coppice: program '{}' captured no work in bucket [{}], so its replays do nothing; launch "
+        "on CallContext::stream(), or on streams forked from and joined to it",
         program.spec.name, fmt::join(node.info().bucket, ", ")));
   }
   return lane.nodes().Publish(program, std::move(recorded));

@@ -179,11 +179,11 @@ absl::Status TimeVariants(const SessionParts& parts, const Request& request, Lan
   }
   if (BlamesTheDevice(times.status())) return times.status();
   if (parts.options.log) {
-    parts.options.log(fmt::format(
-        "coppice: program '{}' takes the first variants of its kernels in bucket [{}], because "
-        "they could not be timed: {}",
-        program.spec.name, fmt::join(extents.first(program.spec.symbols.size()), ", "),
-        MessageOf(times.status())));
+    parts.options.log(
+        fmt::format("coppice: program '{}' uses the first variant of each kernel in bucket [{}], "
+                    "because the variants could not be timed: {}",
+                    program.spec.name, fmt::join(extents.first(program.spec.symbols.size()), ", "),
+                    MessageOf(times.status())));
   }
   return absl::OkStatus();
 }

@@ -67,7 +67,7 @@ absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request) 
   const bool runs = !program.requests_known;
   if (runs && program.layout.mutates_statics && (scratch == nullptr || SharesMutated(request))) {
     return FailedPrecondition(
-        "Session::Warm: program '{}' mutates static inputs; pass scratch ones in "
+        "Session::Warm: program '{}' mutates static inputs; pass scratch tensors in "
         "WarmOptions::scratch",
         name);
   }
@@ -171,8 +171,8 @@ absl::Status LearnScript(const SessionParts& parts,
   if (program.requests_known && program.layout.mutates_statics &&
       scratch.call.binding == request.call.binding) {
     return FailedPrecondition(
-        "Session::Warm: program '{}' requests something other than its dry_run, so that it has to "
-        "run, and it mutates static inputs; pass scratch ones in WarmOptions::scratch",
+        "Session::Warm: program '{}' makes other requests than its dry_run, so it must run, but it "
+        "mutates static inputs; pass scratch tensors in WarmOptions::scratch",
         program.spec.name);
   }
   return WarmUp(parts, scratch, lane, bucket);
@@ -224,8 +224,8 @@ absl::Status FinishWarming(const SessionParts& parts, Lane& lane) {
 
 absl::Status NotKept(const Program& program, size_t asked, size_t kept) {
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "Session::Warm: {} graphs were asked for, the last of program '{}', but only {} "
-                   "fit: later ones took the room of earlier ones; raise the budget or "
+                   "Session::Warm: {} graphs were requested (the last for program '{}'), but only "
+                   "{} fit: later graphs took the room of earlier graphs; raise the budget or "
                    "graphs_per_program_max, or warm fewer buckets",
                    asked, program.spec.name, kept);
 }
@@ -241,7 +241,7 @@ absl::StatusOr<CallShape> ShapeAt(const char* where,
   COPPICE_RETURN_IF_ERROR(ComputeExtents(program, scalars, where, shape.real));
   if (!program.extents.empty() && !PadExpressions(program, scalars, shape))
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "{}: {} of program '{}': {}; name smaller ones", where, what,
+                     "{}: {} of program '{}': {}; name a smaller bucket", where, what,
                      program.spec.name, DescribeUnpadded(program, scalars, shape));
   COPPICE_RETURN_IF_ERROR(CheckStrides(program, shape, where));
   return shape;
@@ -255,8 +255,8 @@ absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
   for (size_t i = 0; i < buckets.size(); ++i) {
     if (!program.IsBucket(buckets[i]))
       return InvalidArgument(
-          "{}: buckets[{}] is [{}], which is not a bucket of program '{}'; give one extent "
-          "per symbol ({}), each a bucket of its policy, two of a joint one's",
+          "{}: buckets[{}] is [{}], which is not a bucket of program '{}'; give {} extents, one "
+          "bucket per symbol; the two symbols of a joint policy need one of its pairs",
           where, i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
     COPPICE_ASSIGN_OR_RETURN(shapes.emplace_back(), ShapeAt(where, fmt::format("buckets[{}]", i),
                                                             program, buckets[i], scalars));

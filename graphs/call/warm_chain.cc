@@ -56,8 +56,8 @@ absl::Status CheckSource(std::span<const WarmStep> chain,
   const std::string& name = chain[step].program->spec.name;
   if (feed.input >= there || feed.step > step || (feed.step == step && step == 0)) {
     return InvalidArgument(
-        "Session::Warm: step {} feeds {} {} from step {}, but program '{}' has {} of them, or the "
-        "step is not an earlier one; a step reads from an earlier step, and any but the first also "
+        "Session::Warm: step {} feeds {} {} from step {}, but program '{}' has only {}, or that "
+        "step is not earlier; a step can read from an earlier step or, unless it is the first, "
         "from itself",
         step, what, feed.input, feed.step, name, there);
   }
@@ -67,8 +67,9 @@ absl::Status CheckSource(std::span<const WarmStep> chain,
   for (const size_t source : SourcesOf(feed, step)) {
     const ProgramSpec& producer = chain[source].program->spec;
     if (feed.output >= producer.outputs.size())
-      return InvalidArgument("Session::Warm: step {} reads output {} of program '{}', which has {}",
-                             step, feed.output, producer.name, producer.outputs.size());
+      return InvalidArgument(
+          "Session::Warm: step {} reads output {} of program '{}', which has only {} outputs", step,
+          feed.output, producer.name, producer.outputs.size());
   }
   return absl::OkStatus();
 }
@@ -90,9 +91,8 @@ absl::Status CheckFeed(std::span<const WarmStep> chain,
     const bool same = made.dtype == read.dtype && made.rank == read.rank;
     if (output.role == OutputRole::kStatic || !same || !Covers(made, read))
       return InvalidArgument(
-          "Session::Warm: output '{}' of program '{}' cannot be input '{}' of program '{}': "
-          "it is "
-          "static, of another dtype or rank, or too small",
+          "Session::Warm: output '{}' of program '{}' cannot be input '{}' of program '{}': it is "
+          "static, has another dtype or rank, or is too small",
           output.name, producer.name, input.name, program.spec.name);
   }
   return absl::OkStatus();
@@ -107,9 +107,8 @@ absl::Status CheckCount(std::span<const WarmStep> chain, size_t step, const Feed
     const OutputSpec& output = producer.outputs[feed.output];
     if (output.role == OutputRole::kStatic || !Count::Takes(output.dtype))
       return InvalidArgument(
-          "Session::Warm: output '{}' of program '{}' cannot be {} of program '{}': it is "
-          "static, "
-          "or no i32 or i64",
+          "Session::Warm: output '{}' of program '{}' cannot be {} of program '{}': it is static, "
+          "or not i32 or i64",
           output.name, producer.name, NameOfCount(program, feed.input), program.spec.name);
   }
   return absl::OkStatus();

@@ -12,8 +12,8 @@ namespace {
 
 absl::Status Differs(const std::string& program, const std::string& what) {
   return InvalidArgument(
-      "audit of program '{}': {} between two recordings of one key; what it depends on must be an "
-      "input, a symbol or a scalar of the spec, or be read from the parameter block",
+      "audit of program '{}': {} between two recordings of one key; the value that it depends on "
+      "must be an input, a symbol or a scalar of the spec, or be read from the parameter block",
       program, what);
 }
 
@@ -51,22 +51,23 @@ absl::Status CompareKernels(const std::string& program,
                             const KernelNodes& first,
                             const KernelNodes& second) {
   if (first.size() != second.size()) {
-    return Differs(program, fmt::format("there are {} graphs and {}", first.size(), second.size()));
+    return Differs(program, fmt::format("the number of graphs differs ({} and {})", first.size(),
+                                        second.size()));
   }
   for (size_t piece = 0; piece < first.size(); ++piece) {
     if (first[piece].size() != second[piece].size()) {
-      return Differs(program, fmt::format("graph {} has {} nodes and {}", piece,
-                                          first[piece].size(), second[piece].size()));
+      return Differs(program, fmt::format("the number of nodes of graph {} differs ({} and {})",
+                                          piece, first[piece].size(), second[piece].size()));
     }
     for (size_t i = 0; i < first[piece].size(); ++i) {
       const std::optional<KernelNode>& a = first[piece][i];
       const std::optional<KernelNode>& b = second[piece][i];
       if (a == b) continue;
       if (!a || !b || a->name != b->name || a->parameters.size() != b->parameters.size())
-        return Differs(program, fmt::format("node {} of graph {} is another", i, piece));
+        return Differs(program, fmt::format("node {} of graph {} differs", i, piece));
       COPPICE_RETURN_IF_ERROR(CompareParameters(program, *a, *b));
       return Differs(
-          program, fmt::format("the launch of kernel '{}' has another size or attribute", a->name));
+          program, fmt::format("the launch of kernel '{}' differs in size or attributes", a->name));
     }
   }
   return absl::OkStatus();

@@ -240,7 +240,7 @@ absl::StatusOr<CaseInput> ReadCaseInput(Json value, uint64_t number) {
   COPPICE_ASSIGN_OR_RETURN(input.at, IntegerOf(in_place["at"], 0, kBytesMax));
   COPPICE_ASSIGN_OR_RETURN(input.strides, ReadNumbers(in_place["strides"], kRankMax, INT64_MIN));
   if (input.strides.size() != input.dims.size())
-    return in_place["strides"].Error("are {}, and there are {} dims", input.strides.size(),
+    return in_place["strides"].Error("has {} entries, but there are {} dims", input.strides.size(),
                                      input.dims.size());
   return input;
 }
@@ -265,7 +265,7 @@ absl::Status ReadContents(Json value, const CaseProgram& program, CaseCall& call
     const int64_t size = value[field].size();
     const bool fits = size == 0 || size == static_cast<int64_t>(count);
     return fits ? CheckList(value[field], 0, kTensorsMax)
-                : value[field].Error("has {} entries; write {}, or none", size, count);
+                : value[field].Error("has {} entries; write {} entries, or none", size, count);
   };
   COPPICE_RETURN_IF_ERROR(none_or("statics", program.statics.size()));
   COPPICE_ASSIGN_OR_RETURN(call.statics, ReadStatics(value["statics"]));
@@ -324,7 +324,8 @@ absl::Status CheckSchemaOf(Json root) {
   COPPICE_RETURN_IF_ERROR(CheckKind(root, JsonKind::kObject));
   if (!root["schema"].is(JsonKind::kText) || root["schema"].text() != kSchema)
     return root.Error(
-        "is not a case: its schema is not \"{}\"; give what the flight recorder wrote", kSchema);
+        "is not a case: its schema is not \"{}\"; give the file that the flight recorder wrote",
+        kSchema);
   const Json version = root["schema_version"];
   if (!version.present()) return root.Error("has no field \"schema_version\"; add it");
   COPPICE_RETURN_IF_ERROR(CheckList(version, 2, 2));
@@ -332,8 +333,8 @@ absl::Status CheckSchemaOf(Json root) {
   COPPICE_RETURN_IF_ERROR(IntegerOf(*++version.begin(), 0, INT64_MAX).status());
   if (major == kMajor) return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnimplemented,
-                   "{}: {}: major version {}; this library reads {}", root.document().name(),
-                   version.Pointer(), major, kMajor);
+                   "{}: {}: major version {}; this library reads major version {}",
+                   root.document().name(), version.Pointer(), major, kMajor);
 }
 
 absl::Status ReadHead(Json root, Case& read) {
@@ -441,7 +442,7 @@ absl::Status CheckTensors(const Case& value, const std::string& name) {
     for (const CaseInput& input : call.inputs) {
       COPPICE_ASSIGN_OR_RETURN(const CaseTensor* const tensor, find(input.tensor));
       if (tensor != nullptr && (tensor->dtype != input.dtype || tensor->dims != input.dims))
-        return InvalidArgument("{}: tensor {} has another dtype or other dims than call {} says",
+        return InvalidArgument("{}: tensor {} has another dtype or other dims than in call {}",
                                name, QuoteText(input.tensor, kNameMax), call.number);
     }
   }

@@ -40,7 +40,7 @@ absl::StatusOr<std::map<std::string, CaseTensor>> ReadTensors(std::span<const st
   for (const std::string& each : file.names()) {
     COPPICE_ASSIGN_OR_RETURN(const package::SafeTensor tensor, file.Get(each));
     if (tensor.shape.size() > static_cast<size_t>(kRankMax))
-      return InvalidArgument("{}: {} has {} dims; a tensor has {} at most", name,
+      return InvalidArgument("{}: {} has {} dims; a tensor has at most {}", name,
                              QuoteText(each, 255), tensor.shape.size(), kRankMax);
     const auto* const first = reinterpret_cast<const char*>(tensor.bytes.data());
     tensors[each] = {tensor.dtype, tensor.shape, std::string(first, tensor.bytes.size())};
@@ -54,7 +54,7 @@ absl::StatusOr<Case> ReadFrom(const package::Container& container) {
     return InvalidArgument("{}: is a folder; give the file that the flight recorder wrote", name);
   for (const package::ZipEntry& entry : container.entries()) {
     if (entry.name != package::kManifestName && entry.name != kTensors && entry.name != kPackage)
-      return InvalidArgument("{}: {} is not a file of a case", name, QuoteText(entry.name, 255));
+      return InvalidArgument("{}: {} does not belong in a case", name, QuoteText(entry.name, 255));
     COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, container.Read(entry));
     if (package::Crc32Of(bytes) != entry.crc)
       return InvalidArgument("{}: {} is damaged: its checksum differs; get the file again", name,
@@ -63,10 +63,10 @@ absl::StatusOr<Case> ReadFrom(const package::Container& container) {
   const package::ZipEntry* const manifest = container.Find(package::kManifestName);
   const package::ZipEntry* const tensors = container.Find(kTensors);
   if (manifest == nullptr || tensors == nullptr)
-    return InvalidArgument("{}: has no {}; a case has both", name,
+    return InvalidArgument("{}: has no {}; a case has a manifest and tensors", name,
                            manifest == nullptr ? package::kManifestName : kTensors);
   if (manifest->bytes > kManifestBytesMax)
-    return InvalidArgument("{}: a manifest of {} bytes; at most {} are allowed", name,
+    return InvalidArgument("{}: the manifest has {} bytes, but at most {} are allowed", name,
                            manifest->bytes, kManifestBytesMax);
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> text, container.Read(*manifest));
   COPPICE_ASSIGN_OR_RETURN(

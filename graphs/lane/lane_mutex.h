@@ -31,8 +31,9 @@ class LaneMutex {
 
   // Ends the process as well if the calling thread holds it; for what takes no lock.
   void CheckNotHeld() const {
-    COPPICE_CHECK(holder_.load(std::memory_order_relaxed) != &thread_mark,
-                  "a callable must not call its session, nor read a lease of it or let go of it");
+    COPPICE_CHECK(
+        holder_.load(std::memory_order_relaxed) != &thread_mark,
+        "a callable must not call its session, or read or release a lease of its session");
   }
 
  private:

@@ -35,11 +35,12 @@ namespace {
 
 absl::Status CheckThere(const Slot* slot) {
   if (slot == nullptr) {
-    return FailedPrecondition("Lease: it is empty; use it before releasing or moving it");
+    return FailedPrecondition("Lease: the lease is empty; use it before you release or move it");
   }
   if (!slot->in_lane()) {
     return FailedPrecondition(
-        "Lease: the session that made the outputs (call {}) is gone; read them before it goes",
+        "Lease: the session that made the outputs (call {}) is gone; read them before the session "
+        "ends",
         slot->call);
   }
   return absl::OkStatus();
@@ -51,7 +52,8 @@ absl::Status internal::CheckReader(const Slot* slot, CuStream stream) {
   COPPICE_RETURN_IF_ERROR(CheckThere(slot));
   if (!NamesAStream(stream)) {
     return InvalidArgument(
-        "Lease: on stream {}; pass a stream of your own, or 1, the legacy stream",
+        "Lease: the lease is used on stream {}; pass a stream of your own, or 1 for the legacy "
+        "stream",
         reinterpret_cast<uintptr_t>(stream));
   }
   return absl::OkStatus();
@@ -62,7 +64,7 @@ absl::Status internal::CheckReadable(const char* where, const Slot& slot) {
   if (!slot.expired()) return absl::OkStatus();
   return FailedPrecondition(
       "{}: output '{}' of program '{}' (call {} on lane {}) was overwritten by call {} (program "
-      "'{}'); read or copy it before, or keep it alive in a chain",
+      "'{}'); read or copy it earlier, or keep it alive in a chain",
       where, slot.program->spec.outputs[static_cast<size_t>(slot.overwritten_output)].name,
       slot.program->spec.name, slot.call, slot.lane->index, slot.overwritten_by,
       slot.overwriter->spec.name);
@@ -104,7 +106,7 @@ absl::StatusOr<ReadScope> Lease::Read(CuStream stream) const {
 absl::StatusOr<std::vector<Lease>> Lease::Split() {
   COPPICE_RETURN_IF_ERROR(CheckThere(slot_));
   if (part() >= 0) {
-    return FailedPrecondition("Lease::Split: this lease is already the part of output '{}'",
+    return FailedPrecondition("Lease::Split: this lease already holds only output '{}'",
                               slot_->program->spec.outputs[static_cast<size_t>(part())].name);
   }
   std::vector<Lease> split(slot_->program->spec.outputs.size());
@@ -150,7 +152,7 @@ const OutputSpec& ReadScope::SpecOf(int index) const {
   COPPICE_CHECK(slot_ != nullptr, "the read scope was moved from");
   COPPICE_CHECK(index >= 0 && index < static_cast<int>(slot_->outputs->tensors.size()),
                 "no such output");
-  COPPICE_CHECK(part_ < 0 || index == part_, "the lease is the part of another output");
+  COPPICE_CHECK(part_ < 0 || index == part_, "the lease holds only another output");
   return slot_->program->spec.outputs[static_cast<size_t>(index)];
 }
 
@@ -198,12 +200,12 @@ absl::StatusOr<Tensor> ReadScope::ReadSized(int index) const {
   int64_t& size = sized.sizes[static_cast<size_t>(spec.count.axis)];
   if (counted < 0 || counted > size) {
     const ProgramSpec& program = slot_->program->spec;
-    return MakeError(
-        absl::StatusCode::kOutOfRange,
-        "ReadScope: output '{}' of program '{}' (call {} on lane {}) has {} of at most {} elements "
-        "along axis {}, as '{}' counts; give it more capacity, or correct the program's count",
-        spec.name, program.name, slot_->call, lane.index, counted, size, spec.count.axis,
-        program.outputs[static_cast<size_t>(spec.count.output)].name);
+    return MakeError(absl::StatusCode::kOutOfRange,
+                     "ReadScope: output '{}' of program '{}' (call {} on lane {}) has {} elements, "
+                     "but room for {}, along axis {}, according to its count '{}'; give the output "
+                     "more capacity, or correct the program's count",
+                     spec.name, program.name, slot_->call, lane.index, counted, size,
+                     spec.count.axis, program.outputs[static_cast<size_t>(spec.count.output)].name);
   }
   size = counted;
   return sized;

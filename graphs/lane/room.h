@@ -58,7 +58,8 @@ absl::Status Room::Find(MemoryKind need, const Ask& ask) {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "Session: the budget lacks {} bytes of memory for {}; {}", missing,
                      NameOf(need),
-                     made.ok() ? "others take what is freed: raise the budget" : MessageOf(made));
+                     made.ok() ? "other calls take the memory that is freed: raise the budget"
+                               : MessageOf(made));
   }
 }
 

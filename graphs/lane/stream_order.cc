@@ -35,14 +35,14 @@ absl::Status StreamOrder::LeaveLastStream() {
   progress_call_ = 0;
   return FailedPrecondition(
       "Session: the stream that lane {} ran on last was destroyed before the lane's next call; its "
-      "work has run, so call again, on a stream that lives until the call after that",
+      "work has run, so call again, on a stream that lives until the call after this one",
       lane_);
 }
 
 absl::Status StreamOrder::Capturing() const {
   return FailedPrecondition(
-      "Session: a stream that lane {} uses is capturing; end its capture first, use another "
-      "lane, or take the program into the capture by Include",
+      "Session: a stream that lane {} uses is capturing; end its capture first, use another lane, "
+      "or add the program to the capture with Include",
       lane_);
 }
 

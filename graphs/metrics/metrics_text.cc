@@ -67,14 +67,14 @@ void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
                     {"coppice_eager_calls", kCounter, "", "Calls that ran eagerly, by reason."},
                     "reason", snapshot.eager, 1);
   page.Begin({"coppice_replays", kCounter, "",
-              "Launches of a bucket's graphs, also right after a recording."});
+              "Launches of a bucket's graphs, including those right after a recording."});
   for (const MetricsSnapshot::Replays& of : snapshot.replays) {
     page.Sample(of.launches, {{"program", of.labels->program},
                               {"variant", of.labels->variant},
                               {"bucket", of.labels->bucket}});
   }
   page.Begin({"coppice_replay_host_seconds", kHistogram, kSeconds,
-              "Host time of a sample of the replays, until their graphs are launched."});
+              "Host time of replays until their graphs are launched; a sample is timed."});
   page.Histogram(snapshot.replay_time);
   page.Begin({"coppice_failed_calls", kCounter, "", "Calls that returned an error, by its code."});
   for (size_t i = 1; i < snapshot.failures.size(); ++i)
@@ -137,8 +137,7 @@ void WriteMemory(Exposition& page, const MemoryUsage& memory) {
         memory.height);
   Write(page, {"coppice_eager_live_bytes", kGauge, kBytes, "Bytes in use in the eager windows."},
         memory.eager_live);
-  Write(page,
-        {"coppice_eager_peak_bytes", kGauge, kBytes, "Peak of the eager window that was highest."},
+  Write(page, {"coppice_eager_peak_bytes", kGauge, kBytes, "Highest peak of any eager window."},
         memory.eager_peak);
 }
 

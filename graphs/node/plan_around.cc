@@ -38,7 +38,7 @@ absl::StatusOr<PlannerResult> PlanOfChain(std::vector<Buffer> buffers,
   for (size_t i = part.offsets.size(); i < buffers.size() && buffers[i].fixed_offset; ++i)
     planned.plan.offsets.push_back(*buffers[i].fixed_offset);
   if (planned.plan.offsets.size() != buffers.size()) {
-    return InvalidArgument("the chain's plan is of {} buffers, not {}", part.offsets.size(),
+    return InvalidArgument("the chain's plan has {} buffers, not {}", part.offsets.size(),
                            buffers.size());
   }
   AppendLive(live, buffers);

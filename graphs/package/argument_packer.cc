@@ -56,7 +56,7 @@ struct Visitor {
   absl::Status operator()(const package::IntegerArgument& argument) const {
     COPPICE_ASSIGN_OR_RETURN(const int64_t value, frame.At(argument.value, values, "argument"));
     if (!Holds(argument, value)) {
-      return InvalidArgument("argument '{}' is {}, which {}{} cannot hold",
+      return InvalidArgument("argument '{}' is {}, which does not fit in {}{}",
                              argument.value.expression ? argument.value.expression->text() : "",
                              value, argument.is_signed ? "i" : "u", 8 * argument.bytes);
     }

@@ -15,8 +15,8 @@ absl::Status CheckChild(const std::string& path,
                         const package::Program& child) {
   const auto cannot = [&](const std::string& place, const char* what) {
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "{}: /programs/{}/{}: a program that runs inside another has no {}; pass it "
-                     "as an input",
+                     "{}: /programs/{}/{}: a program that runs inside another program can have no "
+                     "{}; pass it as an input",
                      path, child.name, place, what);
   };
   for (const package::Buffer& buffer : child.buffers)

@@ -52,7 +52,8 @@ absl::StatusOr<Tensor> Frame::ShapeOf(DType dtype,
            !__builtin_mul_overflow(dense, size, &dense);
   }
   if (fits && last < kAstronomicalBytes / SizeOf(dtype)) return tensor;
-  return InvalidArgument("a tensor of {} sizes is larger than any device", shape.size());
+  return InvalidArgument("a tensor of rank {} is larger than the memory of any device",
+                         shape.size());
 }
 
 absl::StatusOr<int64_t> Frame::BytesOf(const package::Buffer& buffer) const {
@@ -68,7 +69,7 @@ absl::StatusOr<Tensor> Frame::TensorOf(const package::View& view) const {
   const int64_t end =
       static_cast<int64_t>(tensor.data - root.address) + tensor.span() * SizeOf(tensor.dtype);
   if (end <= root.bytes) return tensor;
-  return InvalidArgument("a view of buffer '{}' ends at byte {} of {}",
+  return InvalidArgument("a view of buffer '{}' ends at byte {}, but the buffer has only {} bytes",
                          program_.buffers[static_cast<size_t>(view.operand.buffer)].name, end,
                          root.bytes);
 }
@@ -94,7 +95,8 @@ absl::StatusOr<DeviceAddress> Frame::AddressOfAlias(int buffer) const {
                            BytesOf(program_.buffers[static_cast<size_t>(buffer)]));
   const int64_t behind = BytesBehind(operand, address);
   if (bytes <= behind) return address;
-  return InvalidArgument("{} bytes lie where its buffer has only {} left", bytes, behind);
+  return InvalidArgument("the alias needs {} bytes, but its buffer has only {} left", bytes,
+                         behind);
 }
 
 void Frame::AddTouch(const package::Operand& operand,

@@ -35,7 +35,7 @@ absl::Status CheckAllGiven(const package::LoadedPackage& package,
                                     NameOf(constants[i].dtype),
                                     fmt::join(constants[i].shape, ", ")));
   if (missing.empty()) return absl::OkStatus();
-  return InvalidArgument("{}: the package has no data of {}; give it with the program's constants",
+  return InvalidArgument("{}: the package has no data for {}; give it with the program's constants",
                          package.package().path(), fmt::join(missing, "; "));
 }
 
@@ -49,7 +49,7 @@ absl::StatusOr<Tensor> Given(const package::LoadedPackage& package,
       !std::ranges::equal(sizes, constant.shape) ||
       !std::ranges::equal(strides, constant.strides)) {
     return InvalidArgument(
-        "{}: /constants/{} is {} of [{}] with strides [{}], and was given as {} of [{}] with "
+        "{}: /constants/{} is {} of [{}] with strides [{}], but was given as {} of [{}] with "
         "strides [{}] at {:#x}",
         package.package().path(), constant.name, NameOf(constant.dtype),
         fmt::join(constant.shape, ", "), fmt::join(constant.strides, ", "), NameOf(tensor.dtype),
@@ -89,8 +89,9 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
   for (const auto& [name, tensor] : options.constants) {
     const auto named = std::ranges::find(manifest.constants, name, &package::Constant::name);
     if (named == manifest.constants.end() || named->file >= 0)
-      return InvalidArgument("{}: '{}' is given, but is not a constant without data",
-                             package.package().path(), name);
+      return InvalidArgument(
+          "{}: '{}' is given, but it is not a constant whose data the package lacks",
+          package.package().path(), name);
   }
   const std::vector<bool> read = ConstantsRead(manifest, program);
   COPPICE_RETURN_IF_ERROR(CheckAllGiven(package, read, options));

@@ -232,8 +232,8 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& s
   for (size_t axis = 0; axis < grid.size(); ++axis) {
     COPPICE_ASSIGN_OR_RETURN(const int64_t size, Frame::SizeAt(step.grid[axis], values_, "grid"));
     if (size > INT32_MAX || __builtin_mul_overflow(blocks, size, &blocks))
-      return InvalidArgument("kernel '{}': its grid is {} blocks along axis {}", kernel.name, size,
-                             axis);
+      return InvalidArgument("kernel '{}': its grid of {} blocks along axis {} is too large",
+                             kernel.name, size, axis);
     grid[axis] = static_cast<unsigned>(size);
   }
   if (blocks == 0) return absl::OkStatus();
@@ -241,7 +241,8 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::KernelStep& s
   for (const package::Scratch& each : target.scratch) {
     int64_t bytes = 0;
     if (__builtin_mul_overflow(blocks, each.bytes_per_block, &bytes))
-      return InvalidArgument("kernel '{}': its scratch is larger than any device", kernel.name);
+      return InvalidArgument("kernel '{}': its scratch is larger than the memory of any device",
+                             kernel.name);
     COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address,
                              bytes == 0 ? absl::StatusOr<DeviceAddress>(0)
                                         : context_.Allocate(bytes, "scratch of " + kernel.name));
@@ -397,8 +398,7 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& st
       COPPICE_ASSIGN_OR_RETURN(const int64_t bytes, child.BytesOf(buffer));
       if (bytes > frame.BytesBehind(operands[i], address))
         return InvalidArgument(
-            "'{}' of program '{}' has {} bytes, more than are left of its "
-            "operand",
+            "'{}' of program '{}' has {} bytes, but its operand has fewer bytes after its offset",
             buffer.name, program.name, bytes);
       child.Put(
           buffers[i],
@@ -447,8 +447,7 @@ absl::StatusOr<std::unique_ptr<const PackageSource>> PackageSource::Create(
           source->functions_.contains(call->function))
         continue;
       return InvalidArgument(
-          "{}: program '{}' calls '{}', which is not there; give it in "
-          "the program's functions",
+          "{}: program '{}' calls '{}', which is not defined; give it in the program's functions",
           package.package().path(), each.name, call->function);
     }
   }

@@ -74,8 +74,8 @@ absl::StatusOr<SymbolSpec> SymbolOf(const package::Symbol& symbol,
   const std::optional<PaddingClaim> claim = ClaimGiven(symbol, options);
   if (pads && !claim)
     return InvalidArgument(
-        "symbol '{}' has a policy, and the package claims nothing about its padding; find out what "
-        "holds with `coppice package claim`, or leave the policy out",
+        "symbol '{}' has a policy, but the package claims nothing about its padding; find a claim "
+        "with `coppice package claim`, or leave the policy out",
         symbol.name);
   const auto observed = options.observe_half_lives.find(symbol.name);
   return SymbolSpec{

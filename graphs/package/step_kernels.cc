@@ -43,7 +43,7 @@ absl::StatusOr<double> FractionOf(const FunctionOptions& options, const char* na
   const auto* const text = std::get_if<std::string>(&option->second);
   double value = 0;
   if (text != nullptr && absl::SimpleAtod(*text, &value)) return value;
-  return InvalidArgument("gemm: option '{}' is not a fraction; write it as \"0.5\"", name);
+  return InvalidArgument("gemm: option '{}' is not a fraction; write text such as \"0.5\"", name);
 }
 
 // Sizes or strides of a tensor of rank 2 or 3, with a batch in front.
@@ -80,7 +80,8 @@ absl::Status LaunchOver(StepSink& sink,
   void* pointers[] = {&params};
   const int64_t blocks = (extent.all - 1) / extent.per_block + 1;
   if (blocks > INT32_MAX)
-    return InvalidArgument("{} x {} are more than a launch writes", blocks, extent.per_block);
+    return InvalidArgument("{} x {} elements are more than one launch can write", blocks,
+                           extent.per_block);
   return sink.Launch({.kernel = kernel,
                       .shape = {.grid = {static_cast<unsigned>(blocks), 1, 1}},
                       .arguments = pointers,
@@ -138,9 +139,8 @@ absl::StatusOr<MatrixProduct> StepKernels::ProductOf(std::span<const Tensor> inp
   if (!counts || !std::ranges::all_of(inputs, fits) || !fits(outputs[0]) ||
       !ElementOf(outputs[0].dtype)) {
     return InvalidArgument(
-        "gemm: {} inputs and {} outputs do not fit; it takes a, b and perhaps c, and gives one "
-        "output, "
-        "each of rank 2 or 3 and all of f32, f16, bf16 or f64",
+        "gemm: {} inputs and {} outputs do not fit; gemm takes a, b and optionally c, and has one "
+        "output, each of rank 2 or 3 and all of f32, f16, bf16 or f64",
         inputs.size(), outputs.size());
   }
   const auto y_sizes = Batched(outputs[0], outputs[0].sizes, 1);
@@ -167,9 +167,11 @@ absl::StatusOr<MatrixProduct> StepKernels::ProductOf(std::span<const Tensor> inp
     COPPICE_ASSIGN_OR_RETURN(product.beta, FractionOf(options, "beta"));
   }
   if (agrees) return product;
-  return InvalidArgument("gemm: a is {} x {} x {}, b is {} x {} x {}, and the output {} x {} x {}",
-                         a_sizes[0], a_sizes[1], a_sizes[2], b_sizes[0], b_sizes[1], b_sizes[2],
-                         y_sizes[0], y_sizes[1], y_sizes[2]);
+  return InvalidArgument(
+      "gemm: the sizes do not match: a is {} x {} x {}, b is {} x {} x {}, and the output is {} x "
+      "{} x {}",
+      a_sizes[0], a_sizes[1], a_sizes[2], b_sizes[0], b_sizes[1], b_sizes[2], y_sizes[0],
+      y_sizes[1], y_sizes[2]);
 }
 
 const MatmulLibrary::Algorithm* StepKernels::Choose(const Driver& driver,
@@ -206,7 +208,8 @@ absl::Status StepKernels::Multiply(const Driver& driver,
   if (elements == 0) return absl::OkStatus();
   const int64_t blocks = (elements - 1) / gemm_.block_threads + 1;
   if (blocks > INT32_MAX)
-    return InvalidArgument("gemm: an output of {} elements is more than a launch writes", elements);
+    return InvalidArgument("gemm: an output of {} elements is more than one launch can write",
+                           elements);
   return Launch(driver, gemm_, stream, params,
                 LaunchShape{.grid = {static_cast<unsigned>(blocks), 1, 1}});
 }

@@ -53,7 +53,7 @@ absl::StatusOr<Extents> ExtentsOf(const package::TensorMapArgument& map,
   for (size_t i = 0; i < map.dims.size(); ++i) {
     COPPICE_ASSIGN_OR_RETURN(const int64_t size, Frame::SizeAt(map.dims[i], values, "dimension"));
     if (size == 0)
-      return InvalidArgument("dimension {} of a tensor map is 0; leave the step out by \"if\"", i);
+      return InvalidArgument("dimension {} of a tensor map is 0; skip the step with \"if\"", i);
     extents.dims[i] = static_cast<uint64_t>(size);
     int64_t stride = SizeOf(map.dtype);
     if (i > 0) {
@@ -63,7 +63,7 @@ absl::StatusOr<Extents> ExtentsOf(const package::TensorMapArgument& map,
     int64_t behind = 0;
     if (__builtin_mul_overflow(size - 1, stride, &behind) ||
         __builtin_add_overflow(extents.bytes, behind, &extents.bytes))
-      return InvalidArgument("a tensor map is larger than any device");
+      return InvalidArgument("a tensor map is larger than the memory of any device");
   }
   return extents;
 }
@@ -77,7 +77,7 @@ absl::StatusOr<CuTensorMap> EncodeTensorMap(const Driver& driver,
   COPPICE_ASSIGN_OR_RETURN(const DeviceAddress address, frame.AddressOf(map.operand, values));
   COPPICE_ASSIGN_OR_RETURN(const Extents extents, ExtentsOf(map, values));
   if (const int64_t behind = frame.BytesBehind(map.operand, address); extents.bytes > behind)
-    return InvalidArgument("a tensor map of {} bytes lies where its buffer has only {} left",
+    return InvalidArgument("a tensor map needs {} bytes, but its buffer has only {} left",
                            extents.bytes, behind);
   CuTensorMap encoded;
   const CuResult result = driver.table().TensorMapEncodeTiled(

@@ -74,7 +74,7 @@ double CostIn(const std::vector<CostRow>& table, int64_t size) {
 }  // namespace
 
 absl::StatusOr<BucketCost> CostTable(std::span<const CostRow> rows) {
-  if (rows.empty()) return InvalidArgument("CostTable: there is no row");
+  if (rows.empty()) return InvalidArgument("CostTable: there are no rows");
   bool any = false;
   for (const CostRow& row : rows) {
     if (row.size < 0) return InvalidArgument("CostTable: size {} is below 0", row.size);
@@ -83,7 +83,7 @@ absl::StatusOr<BucketCost> CostTable(std::span<const CostRow> rows) {
                              row.cost);
     any = any || row.cost > 0;
   }
-  if (!any) return InvalidArgument("CostTable: no size costs anything; give one cost above 0");
+  if (!any) return InvalidArgument("CostTable: all costs are 0; give at least one cost above 0");
   std::vector<CostRow> sorted(rows.begin(), rows.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const CostRow& a, const CostRow& b) { return a.size < b.size; });

@@ -179,7 +179,7 @@ Ladder CheapestLadder(const LadderProblem& problem, int64_t count) {
     ladder = std::move(any.ladder);
   } else {
     const Ladder shortest = ShortestLadder(problem);
-    COPPICE_CHECK(static_cast<int64_t>(shortest.size()) <= count, "no ladder is so short");
+    COPPICE_CHECK(static_cast<int64_t>(shortest.size()) <= count, "no ladder is that short");
     // With this toll a rung more never pays.
     const double cost_max = CostOf(problem, shortest);
     Priced fewest = {.toll = cost_max > 0 ? 2 * cost_max : 1};

@@ -76,11 +76,12 @@ DecayingHistogram::~DecayingHistogram() = default;
 
 absl::StatusOr<DecayingHistogram> DecayingHistogram::Create(const Options& options) {
   if (options.limit < 1 || options.limit > PaddingPolicy::kExtentMax)
-    return InvalidArgument("DecayingHistogram::Create: limit {} is outside [1, {}]; give one in it",
-                           options.limit, PaddingPolicy::kExtentMax);
+    return InvalidArgument(
+        "DecayingHistogram::Create: limit {} is outside [1, {}]; give a limit in this range",
+        options.limit, PaddingPolicy::kExtentMax);
   if (!(options.half_life > 0))
     return InvalidArgument(
-        "DecayingHistogram::Create: a half-life of {} calls is not above 0; give one that is",
+        "DecayingHistogram::Create: a half-life of {} calls; give a half-life above 0",
         options.half_life);
   return DecayingHistogram(std::make_unique<State>(options));
 }

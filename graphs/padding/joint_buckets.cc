@@ -62,14 +62,13 @@ absl::StatusOr<LearnedJoint> LearnUpTo(const JointHistogram& histogram,
     if (grid) return learned(*grid);
     if (!capped)
       return InvalidArgument(
-          "LearnJoint: no grid of {} buckets has the limit {}x{} and the forced buckets; raise the "
-          "count, or learn a list",
+          "LearnJoint: no grid of {} buckets contains the limit {}x{} and the forced buckets; "
+          "raise the count, or learn a list",
           problem.count(), options.limit.a, options.limit.b);
     return InvalidArgument(
-        "LearnJoint: no grid of {} buckets has the limit {}x{} and the forced buckets, and keeps "
-        "the caps, which need {} rungs of the first extent and {} of the second; raise the count "
-        "or "
-        "the caps",
+        "LearnJoint: no grid of {} buckets contains the limit {}x{} and the forced buckets, and "
+        "keeps the caps, which need {} rungs of the first extent and {} of the second; raise the "
+        "count or the caps",
         problem.count(), options.limit.a, options.limit.b, FewestRungs(options, &JointSize::a),
         FewestRungs(options, &JointSize::b));
   }

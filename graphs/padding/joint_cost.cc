@@ -101,24 +101,23 @@ absl::StatusOr<JointCost> JointCostTable(std::span<const JointCostRow> rows) {
   double most = 0;
   for (const JointCostRow& row : rows) {
     if (row.size.a < 0 || row.size.b < 0)
-      return InvalidArgument("JointCostTable: size {}x{} is below 0; give sizes from 0 on",
+      return InvalidArgument("JointCostTable: size {}x{} is below 0; give sizes of 0 or more",
                              row.size.a, row.size.b);
     if (!(row.cost >= 0 && std::isfinite(row.cost)))
-      return InvalidArgument("JointCostTable: {}x{} costs {}; give a number from 0 on", row.size.a,
-                             row.size.b, row.cost);
+      return InvalidArgument("JointCostTable: size {}x{} costs {}; give a cost of 0 or more",
+                             row.size.a, row.size.b, row.cost);
     most = std::max(most, row.cost);
     a.push_back(row.size.a);
     b.push_back(row.size.b);
   }
   if (most == 0)
-    return InvalidArgument(
-        "JointCostTable: no row costs anything; give at least one a cost above 0");
+    return InvalidArgument("JointCostTable: all costs are 0; give at least one cost above 0");
   SortOnce(a);
   SortOnce(b);
   // Before a grid of them is made: so many pairs are not there.
   if (a.size() > rows.size() || b.size() > rows.size() / a.size())
     return InvalidArgument(
-        "JointCostTable: {} rows for {} x {} extents; give a row for each pair of them",
+        "JointCostTable: {} rows for {} x {} extents; give a row for each pair of extents",
         rows.size(), a.size(), b.size());
   Table table(std::move(a), std::move(b));
   std::vector<double> counts(table.size());
@@ -126,8 +125,9 @@ absl::StatusOr<JointCost> JointCostTable(std::span<const JointCostRow> rows) {
     ++counts[table.IndexOf(row.size)];
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0)
-      return InvalidArgument("JointCostTable: no row of {}x{}; give one for each pair of extents",
-                             table.SizeAt(i).a, table.SizeAt(i).b);
+      return InvalidArgument(
+          "JointCostTable: there is no row for {}x{}; give a row for each pair of extents",
+          table.SizeAt(i).a, table.SizeAt(i).b);
   }
   for (const JointCostRow& row : rows) {
     const size_t index = table.IndexOf(row.size);

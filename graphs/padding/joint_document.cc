@@ -56,11 +56,12 @@ absl::StatusOr<JointPolicy> JointGridOf(Json root, std::optional<JointSize> limi
   const Json grid = root["grid"];
   COPPICE_ASSIGN_OR_RETURN(const std::string text, TextOf(grid));
   if (root["ordered"].present())
-    return root["ordered"].Error("only a list is ordered; leave it out");
-  if (!limit) return root.Error("has no field \"limit\"; add it, as {{\"limit\": [16, 8192]}}");
+    return root["ordered"].Error("only a list can be ordered; leave this field out");
+  if (!limit)
+    return root.Error("has no field \"limit\"; add it, for example {{\"limit\": [16, 8192]}}");
   const size_t slash = text.find('/');
   if (slash == std::string::npos)
-    return grid.Error("{}; write two ladders, as \"pow2/linear:128\"", grid.Show());
+    return grid.Error("{}; write two ladders, such as \"pow2/linear:128\"", grid.Show());
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy a,
                            At(grid, PaddingPolicy::Parse(text.substr(0, slash), limit->a)));
   COPPICE_ASSIGN_OR_RETURN(PaddingPolicy b,

@@ -19,12 +19,15 @@ absl::StatusOr<JointHistogram> JointHistogram::From(std::span<const JointCount> 
       return InvalidArgument("JointHistogram::From: size {}x{} is negative", entry.size.a,
                              entry.size.b);
     if (!(entry.count > 0))  // A NaN fails as well.
-      return InvalidArgument("JointHistogram::From: size {}x{} has a count of {}; leave it out",
-                             entry.size.a, entry.size.b, entry.count);
+      return InvalidArgument(
+          "JointHistogram::From: size {}x{} has a count of {}; give a count above 0, or leave the "
+          "size out",
+          entry.size.a, entry.size.b, entry.count);
     histogram.mass_ += entry.count;
   }
   if (!std::isfinite(histogram.mass_))
-    return InvalidArgument("JointHistogram::From: the counts add up to {}", histogram.mass_);
+    return InvalidArgument("JointHistogram::From: the counts add up to {}; give smaller counts",
+                           histogram.mass_);
   std::vector<JointCount>& sorted = histogram.counts_;
   std::stable_sort(
       sorted.begin(), sorted.end(),

@@ -22,8 +22,8 @@ namespace {
 constexpr uint16_t kNoBucket = 0xFFFF;
 
 constexpr const char* kJointSpellings =
-    "two ladders with a slash between them such as pow2/linear:128, or a list such as "
-    "1x128,4x512, with ordered: before it or not; /budget:N after either";
+    "two ladders with a slash between them, such as pow2/linear:128, or a list, such as "
+    "1x128,4x512 or ordered:1x128,4x512; both may end with /budget:N";
 
 absl::Status CheckJointLimit(JointSize limit, int64_t budget) {
   for (const int64_t extent : {limit.a, limit.b}) {
@@ -32,11 +32,11 @@ absl::Status CheckJointLimit(JointSize limit, int64_t budget) {
                              PaddingPolicy::kExtentMax);
   }
   if (budget < 0)
-    return InvalidArgument("JointPolicy: budget {} is negative; 0 means no rule", budget);
+    return InvalidArgument("JointPolicy: budget {} is negative; 0 means no budget", budget);
   if (budget > 0 && budget < std::max(limit.a, limit.b))
     return InvalidArgument(
-        "JointPolicy: budget {} leaves a limit of {}x{} without a bucket; raise it, or lower the "
-        "limit",
+        "JointPolicy: budget {} leaves the limit {}x{} without a bucket; raise the budget, or "
+        "lower the limit",
         budget, limit.a, limit.b);
   return absl::OkStatus();
 }
@@ -44,17 +44,18 @@ absl::Status CheckJointLimit(JointSize limit, int64_t budget) {
 absl::Status CheckJointBuckets(std::span<const JointSize> buckets,
                                JointSize limit,
                                int64_t budget) {
-  if (buckets.empty()) return InvalidArgument("JointPolicy: there is no bucket");
+  if (buckets.empty()) return InvalidArgument("JointPolicy: there are no buckets");
   if (std::ssize(buckets) > JointPolicy::kListMax)
     return InvalidArgument("JointPolicy: {} buckets; a list has at most {}", buckets.size(),
                            JointPolicy::kListMax);
   for (const JointSize& bucket : buckets) {
     if (bucket.a < 1 || bucket.b < 1 || !limit.Holds(bucket))
-      return InvalidArgument("JointPolicy: bucket {}x{} is outside [1, {}x{}], the limit", bucket.a,
-                             bucket.b, limit.a, limit.b);
+      return InvalidArgument(
+          "JointPolicy: bucket {}x{} is outside the range from 1x1 to the limit, {}x{}", bucket.a,
+          bucket.b, limit.a, limit.b);
     if (budget > 0 && bucket.elements() > budget)
-      return InvalidArgument("JointPolicy: bucket {}x{} is {} elements; the budget is {}", bucket.a,
-                             bucket.b, bucket.elements(), budget);
+      return InvalidArgument("JointPolicy: bucket {}x{} has {} elements, but the budget is {}",
+                             bucket.a, bucket.b, bucket.elements(), budget);
   }
   return absl::OkStatus();
 }
@@ -145,15 +146,15 @@ std::string RuleName(int64_t budget) {
 
 absl::StatusOr<JointPolicy> JointPolicy::Grid(PaddingPolicy a, PaddingPolicy b, int64_t budget) {
   if (budget < 0)
-    return InvalidArgument("JointPolicy::Grid: budget {} is negative; 0 means no rule", budget);
+    return InvalidArgument("JointPolicy::Grid: budget {} is negative; 0 means no budget", budget);
   if (a.guard() != PaddingGuard() || b.guard() != PaddingGuard())
     return InvalidArgument(
-        "JointPolicy::Grid: a ladder has a guard; give the grid one by WithGuard");
+        "JointPolicy::Grid: a ladder has a guard; give the guard to the grid with WithGuard");
   const int64_t least = std::max(a.maximum() * FirstRung(b), FirstRung(a) * b.maximum());
   if (budget > 0 && budget < least)
     return InvalidArgument(
-        "JointPolicy::Grid: budget {} leaves a maximum of {}x{} without a bucket; its smallest is "
-        "{} elements",
+        "JointPolicy::Grid: budget {} leaves the maximum {}x{} without a bucket; its smallest "
+        "bucket has {} elements",
         budget, a.maximum(), b.maximum(), least);
   JointPolicy policy;
   policy.limit_ = {a.maximum(), b.maximum()};
@@ -177,8 +178,9 @@ absl::StatusOr<JointPolicy> JointPolicy::List(std::span<const JointSize> buckets
   for (const JointSize& bucket : all) {
     const double price = cost ? cost(bucket) : static_cast<double>(bucket.elements());
     if (!(price >= 0) || std::isinf(price))
-      return InvalidArgument("JointPolicy::List: bucket {}x{} costs {}; it must be finite, from 0",
-                             bucket.a, bucket.b, price);
+      return InvalidArgument(
+          "JointPolicy::List: bucket {}x{} costs {}; give a finite cost of 0 or more", bucket.a,
+          bucket.b, price);
     priced.emplace_back(price, bucket);
   }
   std::sort(priced.begin(), priced.end());
@@ -228,7 +230,7 @@ NoBucket JointPolicy::WhyNone(int64_t a, int64_t b) const {
 absl::StatusOr<JointPolicy> JointPolicy::Parse(const std::string& text, JointSize limit) {
   absl::StatusOr<JointPolicy> policy = ParseJoint(text, limit);
   if (policy.ok()) return policy;
-  return InvalidArgument("JointPolicy::Parse: \"{}\" makes no policy: {}; the spellings are {}",
+  return InvalidArgument("JointPolicy::Parse: \"{}\" is not a policy: {}; the spellings are {}",
                          text, MessageOf(policy.status()), kJointSpellings);
 }
 

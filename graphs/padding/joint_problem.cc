@@ -112,9 +112,9 @@ int32_t IndexOf(const std::vector<int64_t>& values, int64_t extent) {
 
 absl::Status CheckCap(const JointCap& cap) {
   if (cap.max_ratio != 0 && !(cap.max_ratio >= 1 && std::isfinite(cap.max_ratio)))
-    return InvalidArgument("LearnJoint: max_ratio {} is neither 0 nor 1 or more", cap.max_ratio);
+    return InvalidArgument("LearnJoint: max_ratio {} must be 0, or at least 1", cap.max_ratio);
   if (cap.max_gap < 0 || (cap.max_gap > 0 && cap.max_ratio == 0))
-    return InvalidArgument("LearnJoint: max_gap {}; give 0 or more, and a max_ratio with it",
+    return InvalidArgument("LearnJoint: max_gap is {}; give 0 or more, and give max_ratio as well",
                            cap.max_gap);
   return absl::OkStatus();
 }
@@ -126,14 +126,15 @@ absl::Status CheckJointOptions(const JointOptions& options) {
     return InvalidArgument("LearnJoint: count {} is outside [0, {}]", options.count,
                            JointPolicy::kListMax);
   if (!(options.price >= 0 && std::isfinite(options.price)))
-    return InvalidArgument("LearnJoint: price {}; give 0 or more", options.price);
+    return InvalidArgument("LearnJoint: price is {}; give 0 or more", options.price);
   if (options.count == 0 && options.price == 0 && !options.price_of)
-    return InvalidArgument("LearnJoint: neither a count nor a price; give one of them");
+    return InvalidArgument("LearnJoint: there is neither a count nor a price; give one of them");
   COPPICE_RETURN_IF_ERROR(CheckCap(options.cap_a));
   COPPICE_RETURN_IF_ERROR(CheckCap(options.cap_b));
   if (options.shape == JointShape::kList &&
       (options.cap_a.max_ratio > 0 || options.cap_b.max_ratio > 0))
-    return InvalidArgument("LearnJoint: a list cannot keep caps; learn a grid, or leave them out");
+    return InvalidArgument(
+        "LearnJoint: a list cannot keep caps; learn a grid, or leave the caps out");
   if (options.align.a < 1 || options.align.b < 1)
     return InvalidArgument("LearnJoint: align {}x{} is below 1", options.align.a, options.align.b);
   if (!(options.prior >= 0 && options.prior <= 1))  // A NaN fails as well.
@@ -164,7 +165,7 @@ absl::StatusOr<JointProblem> JointProblem::Create(const JointHistogram& histogra
   problem.limit_cost_ =
       options.cost ? options.cost(options.limit) : static_cast<double>(options.limit.elements());
   if (!(problem.limit_cost_ >= 0) || std::isinf(problem.limit_cost_))
-    return InvalidArgument("LearnJoint: the limit {}x{} costs {}; it must be finite, from 0",
+    return InvalidArgument("LearnJoint: the limit {}x{} costs {}; give a finite cost of 0 or more",
                            options.limit.a, options.limit.b, problem.limit_cost_);
   double& mass = problem.mass_;
   for (const JointCount& entry : histogram.counts())

@@ -24,25 +24,28 @@ absl::Status CheckOptions(const LearnOptions& options) {
   if (options.limit < 1 || options.limit > PaddingPolicy::kExtentMax)
     return InvalidArgument("LearnBuckets: limit {} is outside [1, {}]", options.limit,
                            PaddingPolicy::kExtentMax);
-  if (options.count < 0) return InvalidArgument("LearnBuckets: {} buckets", options.count);
+  if (options.count < 0)
+    return InvalidArgument("LearnBuckets: the number of buckets is {}; give 0 or more",
+                           options.count);
   if (!IsAmount(options.price))
-    return InvalidArgument("LearnBuckets: price {}; give 0 or more", options.price);
+    return InvalidArgument("LearnBuckets: price is {}; give 0 or more", options.price);
   if (options.count == 0 && options.price == 0 && !options.price_of)
-    return InvalidArgument("LearnBuckets: neither a count nor a price; give one of them");
+    return InvalidArgument("LearnBuckets: there is neither a count nor a price; give one of them");
   if (options.align < 1) return InvalidArgument("LearnBuckets: align {} is below 1", options.align);
   for (const int64_t size : options.forced) {
     if (size < 1 || size > options.limit)
-      return InvalidArgument("LearnBuckets: forced size {} is outside [1, {}], the limit", size,
-                             options.limit);
+      return InvalidArgument(
+          "LearnBuckets: forced size {} is outside the range from 1 to the limit, {}", size,
+          options.limit);
   }
   if (!(options.prior >= 0 && options.prior <= 1))
     return InvalidArgument("LearnBuckets: prior {} is outside [0, 1]", options.prior);
   if (options.max_ratio != 0 && !(options.max_ratio >= 1 && std::isfinite(options.max_ratio)))
-    return InvalidArgument("LearnBuckets: max_ratio {} is neither 0 nor 1 or more",
+    return InvalidArgument("LearnBuckets: max_ratio {} must be 0, or at least 1",
                            options.max_ratio);
   if (options.max_gap < 0 || (options.max_gap > 0 && options.max_ratio == 0))
-    return InvalidArgument("LearnBuckets: max_gap {}; give 0 or more, and a max_ratio with it",
-                           options.max_gap);
+    return InvalidArgument(
+        "LearnBuckets: max_gap is {}; give 0 or more, and give max_ratio as well", options.max_gap);
   return absl::OkStatus();
 }
 
@@ -121,8 +124,10 @@ absl::Status FillCosts(const BucketCost& cost,
     if (!IsAmount(one))
       return InvalidArgument("LearnBuckets: size {} costs {}; give 0 or more", sizes[i], one);
     if (one < problem.cost.back())
-      return InvalidArgument("LearnBuckets: the cost falls from {} of size {} to {} of size {}",
-                             problem.cost.back(), sizes[i - 1], one, sizes[i]);
+      return InvalidArgument(
+          "LearnBuckets: the cost falls from {} at size {} to {} at size {}; a larger size must "
+          "not cost less",
+          problem.cost.back(), sizes[i - 1], one, sizes[i]);
     problem.cost.push_back(one);
     const double price = options.price_of ? options.price_of(sizes[i]) : options.price;
     if (!IsAmount(price))
@@ -167,7 +172,8 @@ void FillReach(const LearnOptions& options,
 
 absl::Status TooFewForForced(const LearnOptions& options, size_t forced) {
   return InvalidArgument(
-      "LearnBuckets: {} buckets for {} forced sizes, the limit among them; give at least {}",
+      "LearnBuckets: {} buckets are too few for {} forced sizes, including the limit; give at "
+      "least {}",
       options.count, forced, forced);
 }
 
@@ -179,8 +185,8 @@ absl::Status CheckCount(const LearnOptions& options,
   if (options.count >= shortest) return absl::OkStatus();
   if (options.max_ratio == 0) return TooFewForForced(options, fixed.size());
   return InvalidArgument(
-      "LearnBuckets: {} buckets cannot keep a max_ratio of {} and a max_gap of {} up to {}; give "
-      "at least {}, or larger caps",
+      "LearnBuckets: {} buckets are too few for a max_ratio of {} and a max_gap of {} at sizes up "
+      "to {}; give at least {} buckets, or larger caps",
       options.count, options.max_ratio, options.max_gap, options.limit, shortest);
 }
 
@@ -256,18 +262,21 @@ absl::StatusOr<LearnedBuckets> LearnBuckets(const SizeHistogram& histogram,
   for (const SizeCount& one : histogram.counts())
     mass += one.size <= options.limit ? one.count : 0;
   if (mass == 0)
-    return InvalidArgument("LearnBuckets: no call of a size up to {}, the limit; give traffic",
-                           options.limit);
+    return InvalidArgument(
+        "LearnBuckets: there is no call of a size up to the limit, {}; give traffic",
+        options.limit);
   const std::vector<int64_t> fixed = FixedSizes(options);
   const int64_t candidates = CountCandidates(options, fixed);
   if (options.count > candidates)
     return InvalidArgument(
-        "LearnBuckets: {} buckets, but only {} sizes may be buckets; give at most that many",
+        "LearnBuckets: {} buckets are requested, but only {} sizes can be buckets; give a smaller "
+        "number",
         options.count, candidates);
   if (candidates > kLearnCandidatesMax)
-    return MakeError(absl::StatusCode::kOutOfRange,
-                     "LearnBuckets: {} sizes may be buckets, more than {}; give a larger align",
-                     candidates, kLearnCandidatesMax);
+    return MakeError(
+        absl::StatusCode::kOutOfRange,
+        "LearnBuckets: {} sizes can be buckets, but at most {} are allowed; give a larger align",
+        candidates, kLearnCandidatesMax);
   LearnedBuckets learned;
   // Caps need their buckets whether sizes are called or not.
   if (options.prior > 0 && options.max_ratio == 0) {

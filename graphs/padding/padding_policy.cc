@@ -187,8 +187,8 @@ absl::StatusOr<PaddingPolicy> PaddingPolicy::Geometric(double ratio,
 absl::StatusOr<PaddingPolicy> PaddingPolicy::Ramp(int64_t minimum, int64_t step, int64_t maximum) {
   COPPICE_RETURN_IF_ERROR(CheckMaximum("Ramp", maximum));
   if (minimum < 1 || step < minimum)
-    return InvalidArgument("PaddingPolicy::Ramp: minimum {} and step {} break 1 <= minimum <= step",
-                           minimum, step);
+    return InvalidArgument(
+        "PaddingPolicy::Ramp: minimum {} and step {} violate 1 <= minimum <= step", minimum, step);
   const auto next = [step](int64_t bucket) {
     return bucket < step ? std::min(2 * bucket, step) : bucket + step;
   };
@@ -199,11 +199,12 @@ absl::StatusOr<PaddingPolicy> PaddingPolicy::Ramp(int64_t minimum, int64_t step,
 absl::StatusOr<PaddingPolicy> PaddingPolicy::List(std::span<const int64_t> buckets,
                                                   int64_t maximum) {
   COPPICE_RETURN_IF_ERROR(CheckMaximum("List", maximum));
-  if (buckets.empty()) return InvalidArgument("PaddingPolicy::List: there is no bucket");
+  if (buckets.empty()) return InvalidArgument("PaddingPolicy::List: there are no buckets");
   for (const int64_t bucket : buckets) {
     if (bucket < 1 || bucket > maximum)
-      return InvalidArgument("PaddingPolicy::List: bucket {} is outside [1, {}], the maximum",
-                             bucket, maximum);
+      return InvalidArgument(
+          "PaddingPolicy::List: bucket {} is outside the range from 1 to the maximum, {}", bucket,
+          maximum);
   }
   std::vector<int64_t> ladder(buckets.begin(), buckets.end());
   ladder.push_back(maximum);
@@ -219,7 +220,7 @@ absl::StatusOr<PaddingPolicy> PaddingPolicy::Parse(const std::string& text, int6
     return PaddingPolicy(text == "tpu" ? "tpu:256" : text, **std::move(preset), maximum);
   absl::StatusOr<PaddingPolicy> policy = ParseAny(text, maximum);
   if (preset.ok() && policy.ok()) return policy;
-  return InvalidArgument("PaddingPolicy::Parse: \"{}\" makes no policy: {}; the spellings are {}",
+  return InvalidArgument("PaddingPolicy::Parse: \"{}\" is not a policy: {}; the spellings are {}",
                          text, MessageOf(preset.ok() ? policy.status() : preset.status()),
                          Spellings());
 }
@@ -227,7 +228,7 @@ absl::StatusOr<PaddingPolicy> PaddingPolicy::Parse(const std::string& text, int6
 absl::StatusOr<PaddingPolicy> PaddingPolicy::WithGuard(const PaddingGuard& guard) const {
   // Written so that a NaN fails.
   if (guard.max_ratio != 0 && !(guard.max_ratio >= 1 && std::isfinite(guard.max_ratio)))
-    return InvalidArgument("PaddingPolicy::WithGuard: max_ratio {} is neither 0 nor 1 or more",
+    return InvalidArgument("PaddingPolicy::WithGuard: max_ratio {} must be 0, or at least 1",
                            guard.max_ratio);
   if (guard.min_replay_size < 0)
     return InvalidArgument("PaddingPolicy::WithGuard: min_replay_size {} is below 0",
@@ -235,7 +236,7 @@ absl::StatusOr<PaddingPolicy> PaddingPolicy::WithGuard(const PaddingGuard& guard
   const std::vector<int64_t>& bounds = guard.lower_bounds;
   if (!bounds.empty() && bounds.size() != ladder_.size())
     return InvalidArgument(
-        "PaddingPolicy::WithGuard: {} lower bounds for {} buckets; give one for each",
+        "PaddingPolicy::WithGuard: {} lower bounds for {} buckets; give one for each bucket",
         bounds.size(), ladder_.size());
   PaddingPolicy guarded(name_, ladder_, maximum_);
   guarded.guard_ = guard;
@@ -244,8 +245,8 @@ absl::StatusOr<PaddingPolicy> PaddingPolicy::WithGuard(const PaddingGuard& guard
     const int64_t lower = bounds.empty() ? 0 : bounds[i];
     if (lower < 0 || lower > ladder_[i])
       return InvalidArgument(
-          "PaddingPolicy::WithGuard: lower bound {} is outside [0, {}], its bucket", lower,
-          ladder_[i]);
+          "PaddingPolicy::WithGuard: lower bound {} is outside the range from 0 to its bucket, {}",
+          lower, ladder_[i]);
     for (; extent <= ladder_[i]; ++extent) {
       const bool padded_too_much =
           guard.max_ratio != 0 && extent >= guard.min_replay_size &&

@@ -19,8 +19,7 @@ constexpr int64_t kDouble = 0;  // As a step.
 
 constexpr PaddingPreset kPresets[] = {
     {"pow2", "1 2 4 8 ... doubling", "TensorFlow, TGI, Neuron and others", 0, 1},
-    {"geometric:1.25:1", "each 1.25 times the last", "the strongest of fixed ladders on decode", 0,
-     1},
+    {"geometric:1.25:1", "each 1.25 times the last", "the strongest fixed ladder on decode", 0, 1},
     {"linear:128", "every 128", "vLLM for Gaudi, linear: prompts (vllm-gaudi docs)", 0, 128},
     {"vllm", "1 2 4, every 8 to 256, then every 16", "vLLM, vllm/config/vllm.py, Mar 2026", 512, 1},
     {"vllm-interactivity", "1 to 32, every 8 to 256, then every 16",
@@ -31,10 +30,12 @@ constexpr PaddingPreset kPresets[] = {
      "1 to 8, every 2 to 32, every 4 from 40 to 64, every 8 to 256, every 16 to 512, then every 32",
      "SGLang with speculative decoding, server_args.py", 512, 1},
     {"sglang-piecewise",
-     "every 4 to 32, 16 to 256, 32 to 512, 64 to 1024, 256 to 4096, then every 512",
+     "every 4 to 32, every 16 to 256, every 32 to 512, every 64 to 1024, every 256 to 4096, then "
+     "every 512",
      "SGLang, tokens of piecewise graphs, server_args.py", 8192, 4},
-    {"sglang-piecewise-pre2026", "every 4 to 32, 16 to 256, 32 to 512, 128 to 4096, then every 256",
-     "SGLang, tokens of piecewise graphs, before", 4096, 4},
+    {"sglang-piecewise-pre2026",
+     "every 4 to 32, every 16 to 256, every 32 to 512, every 128 to 4096, then every 256",
+     "SGLang, tokens of piecewise graphs, before 2026", 4096, 4},
     {"trtllm", "1 2 4, every 8 to 128, then every 64", "TensorRT-LLM #12895, Apr 2026", 128, 1},
     {"trtllm-pre2026", "1 2 4, every 8 to 128, then doubling", "TensorRT-LLM before #12895", 128,
      1},

@@ -39,11 +39,11 @@ absl::StatusOr<PaddingPolicy> PolicyOfBuckets(Json list, std::optional<int64_t> 
   COPPICE_ASSIGN_OR_RETURN(const std::vector<int64_t> buckets, ListOf(list, 1));
   for (size_t i = 1; i < buckets.size(); ++i) {
     if (buckets[i] <= buckets[i - 1])
-      return list.Error("{} comes after {}; sort the buckets, each once", buckets[i],
+      return list.Error("{} comes after {}; sort the buckets, and write each only once", buckets[i],
                         buckets[i - 1]);
   }
   if (maximum && buckets.back() > *maximum)
-    return list.Error("bucket {} is above {}, the maximum", buckets.back(), *maximum);
+    return list.Error("bucket {} is above the maximum, {}", buckets.back(), *maximum);
   return PaddingPolicy::List(buckets, maximum.value_or(buckets.back()));
 }
 
@@ -53,7 +53,7 @@ absl::StatusOr<PaddingPolicy> LadderOf(Json root, int64_t maximum) {
   if (const Json own = root["maximum"]; own.present()) {
     COPPICE_ASSIGN_OR_RETURN(limit, IntegerOf(own, 1, PaddingPolicy::kExtentMax));
     if (maximum != 0 && *limit != maximum)
-      return own.Error("{}, but {} is required; leave one out", *limit, maximum);
+      return own.Error("{}, but {} is required; leave this field out", *limit, maximum);
   }
   const Json ladder = root["ladder"];
   const Json buckets = root["buckets"];
@@ -61,7 +61,8 @@ absl::StatusOr<PaddingPolicy> LadderOf(Json root, int64_t maximum) {
     return root.Error("give either \"ladder\" or \"buckets\"");
   if (buckets.present()) return PolicyOfBuckets(buckets, limit);
   COPPICE_ASSIGN_OR_RETURN(const std::string text, TextOf(ladder));
-  if (!limit) return root.Error("has no field \"maximum\"; add it, as {{\"maximum\": 64}}");
+  if (!limit)
+    return root.Error("has no field \"maximum\"; add it, for example {{\"maximum\": 64}}");
   return At(ladder, PaddingPolicy::Parse(text, *limit));
 }
 

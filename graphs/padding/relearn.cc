@@ -345,13 +345,14 @@ std::vector<int64_t> BestOf(const std::vector<Candidate>& candidates,
 absl::Status CheckOld(std::span<const int64_t> old, const RelearnOptions& options) {
   if (old.empty() || old.front() < 1 || old.back() != options.learn.limit)
     return InvalidArgument(
-        "Relearn: the old buckets do not end at the limit {}; give buckets from 1 up to it",
+        "Relearn: the old buckets do not end at the limit {}; give buckets from 1 up to the limit",
         options.learn.limit);
   if (std::adjacent_find(old.begin(), old.end(), std::greater_equal<>()) != old.end())
     return InvalidArgument("Relearn: the old buckets do not increase; sort them");
   if (options.added_max < 0 || !(options.gain_min >= 0) || !(options.gain_each >= 0))
     return InvalidArgument(
-        "Relearn: {} buckets to add, or a gain of {} or {}, is below 0; give more",
+        "Relearn: the limit is {} new buckets, and the gains are {} and {}; give 0 or more for "
+        "each",
         options.added_max, options.gain_min, options.gain_each);
   return absl::OkStatus();
 }

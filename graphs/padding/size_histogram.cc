@@ -29,8 +29,8 @@ absl::StatusOr<SizeHistogram> SizeHistogram::From(std::span<const SizeCount> cou
     if (one.size < 0)
       return InvalidArgument("SizeHistogram: size {} is below 0; leave it out", one.size);
     if (!(one.count > 0 && std::isfinite(one.count)))
-      return InvalidArgument("SizeHistogram: size {} has a count of {}; give one above 0", one.size,
-                             one.count);
+      return InvalidArgument("SizeHistogram: size {} has a count of {}; give a count above 0",
+                             one.size, one.count);
     histogram.mass_ += one.count;
     if (kept > 0 && sorted[kept - 1].size == one.size)
       sorted[kept - 1].count += one.count;
@@ -39,7 +39,7 @@ absl::StatusOr<SizeHistogram> SizeHistogram::From(std::span<const SizeCount> cou
   }
   sorted.resize(kept);
   if (!std::isfinite(histogram.mass_))
-    return InvalidArgument("SizeHistogram: the counts add up to {}; give smaller ones",
+    return InvalidArgument("SizeHistogram: the counts add up to {}; give smaller counts",
                            histogram.mass_);
   return histogram;
 }

@@ -29,16 +29,15 @@ absl::Status CheckExact(const ProgramSpec& spec, const StepSource* steps) {
   if (spec.exact == ExactReplay::kNever) return absl::OkStatus();
   const char* why = nullptr;
   if (steps == nullptr)
-    why = "its launches are known by running it alone";
+    why = "its launches are only known from running it";
   else if (!spec.ragged.empty())
     why = "it has ragged sequences";
   else if (std::ranges::any_of(spec.symbols, &SymbolSpec::counted))
-    why = "the device decides a size of it";
+    why = "the device decides one of its sizes";
   if (why == nullptr) return absl::OkStatus();
   return InvalidArgument(
-      "Session::Register: program '{}' cannot replay at exact sizes, as {}; leave "
-      "ProgramSpec::exact "
-      "at never",
+      "Session::Register: program '{}' cannot replay at exact sizes, because {}; leave "
+      "ProgramSpec::exact at never",
       spec.name, why);
 }
 
@@ -50,15 +49,15 @@ absl::Status CheckStatic(const Program& program,
                          const WindowMap& windows) {
   if (tensor.data == 0 || tensor != PlacedTensor(tensor.data, spec, /*extents=*/{})) {
     return InvalidArgument(
-        "Session::Bind: static '{}' of program '{}' must be a {} of the spec's sizes and strides "
-        "(row-major where it gives none) at an address other than 0",
+        "Session::Bind: static '{}' of program '{}' must be a {} tensor with the spec's sizes and "
+        "strides (row-major if the spec gives none) at an address other than 0",
         spec.name, program.spec.name, NameOf(spec.dtype));
   }
   if (tensor.data % static_cast<DeviceAddress>(SizeOf(spec.dtype)) != 0 ||
       tensor.data + static_cast<DeviceAddress>(RoundedBytes(tensor)) < tensor.data) {
     return InvalidArgument(
-        "Session::Bind: static '{}' of program '{}' at {:#x} is not at a multiple of its element's "
-        "bytes, or reaches beyond the last address",
+        "Session::Bind: static '{}' of program '{}' at {:#x} is not aligned to its element size, "
+        "or reaches beyond the last address",
         spec.name, program.spec.name, tensor.data);
   }
   if (!windows.Meets(tensor.data, RoundedBytes(tensor))) return absl::OkStatus();
@@ -197,7 +196,8 @@ absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
   const size_t inputs = program.layout.statics.size();
   if (statics.size() != inputs + program.layout.static_outputs.size()) {
     return InvalidArgument(
-        "Session::Bind: program '{}' has {} static inputs and {} static outputs, not {} in all",
+        "Session::Bind: program '{}' has {} static inputs and {} static outputs, but {} tensors "
+        "were given",
         program.spec.name, inputs, program.layout.static_outputs.size(), statics.size());
   }
   std::vector<Tensor> tensors(statics.begin(), statics.end());
@@ -330,9 +330,8 @@ absl::StatusOr<std::unique_ptr<const StaticVersion>> Catalogue::VersionOf(
     version->addresses.push_back(copied ? 0 : tensors[i].data);
     if (copied && !IsCopyable(*spec)) {
       return InvalidArgument(
-          "Session::Bind: static input '{}' of program '{}' at {:#x} misses its alignment of {} "
-          "bytes, and it cannot be copied: the program mutates it, or its strides put elements "
-          "onto each other",
+          "Session::Bind: static input '{}' of program '{}' at {:#x} is not aligned to {} bytes, "
+          "and it cannot be copied: the program mutates it, or its strides make elements overlap",
           spec->name, program.spec.name, tensors[i].data, spec->alignment);
     }
   }
@@ -356,9 +355,8 @@ int Catalogue::Demote(const Program& program, std::span<const size_t> inputs) {
     if (options_.log) {
       options_.log(fmt::format(
           "coppice: static input '{}' of program '{}' moved more than {} times in one bucket; "
-          "every "
-          "call copies it from here on; bind it at one address, or raise static_moves_max above "
-          "the sets that take turns",
+          "every call copies it from here on; bind it at one address, or raise static_moves_max "
+          "above the number of sets that take turns",
           program.static_input(i).name, program.spec.name, options_.limits.static_moves_max));
     }
   }

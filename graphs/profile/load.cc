@@ -43,8 +43,9 @@ std::string DifferenceOf(const Program& program, const ProfileProgram& profiled)
     const ProfilePolicy& here = policies[i];
     const ProfilePolicy& there = profiled.policies[i];
     if (here == there) continue;
-    return fmt::format("; symbol '{}' has the policy {} up to {}, in the profile {} up to {}",
-                       here.symbol, here.buckets, here.maximum, there.buckets, there.maximum);
+    return fmt::format(
+        "; symbol '{}' has the policy {} up to {} here, but {} up to {} in the profile",
+        here.symbol, here.buckets, here.maximum, there.buckets, there.maximum);
   }
   return {};
 }
@@ -112,8 +113,9 @@ absl::Status ProfileLoad::List(const Profile& profile) {
                          which.capability_major, which.capability_minor);
     };
     SkipAll(ProfileSkip::kDevice, {},
-            FailedPrecondition("{}: the profile is of {}, but this is {}; save one here",
-                               kLoadProfile, describe(*profile.device), describe(device)));
+            FailedPrecondition(
+                "{}: the profile is from {}, but this device is {}; save a profile on this device",
+                kLoadProfile, describe(*profile.device), describe(device)));
     return absl::OkStatus();
   }
   ahead_ = !profile.device;
@@ -153,15 +155,15 @@ void ProfileLoad::ListProgram(const ProfileProgram& profiled) {
   if (const std::string digest = DigestOf(*program); digest != profiled.digest) {
     SkipAll(ProfileSkip::kDigest, profiled,
             FailedPrecondition("{}: program '{}' has the digest {}, but the profile was saved with "
-                               "{}; save a profile of this one",
+                               "{}; save a profile of this program",
                                kLoadProfile, profiled.name, digest, profiled.digest));
     return;
   }
   const std::vector<ProfileBinding> bindings = BindingsOf(*program);
   if (bindings.empty() && !profiled.buckets.empty())
     SkipAll(ProfileSkip::kBinding, profiled,
-            FailedPrecondition("{}: program '{}' binds static inputs or outputs; give a binding of "
-                               "it in LoadProfileOptions::bindings",
+            FailedPrecondition("{}: program '{}' has static inputs or outputs; give one of its "
+                               "bindings in LoadProfileOptions::bindings",
                                kLoadProfile, profiled.name));
   for (const std::pair<ProfileKey, BucketFigures>& bucket : profiled.buckets)
     ListBucket(*program, profiled, bucket, bindings);
@@ -174,8 +176,8 @@ void ProfileLoad::ListBucket(const Program& program,
   const auto& [key, figures] = bucket;
   if (key.second.size() != program.layout.key_scalars.size()) {
     Skip(ProfileSkip::kBucket, program, key,
-         InvalidArgument("{}: bucket [{}] of program '{}' has {} scalars of the key, but the "
-                         "program has {}; save the profile anew",
+         InvalidArgument("{}: bucket [{}] of program '{}' has {} key scalars, but the program has "
+                         "{}; save the profile again",
                          kLoadProfile, fmt::join(key.first, ", "), program.spec.name,
                          key.second.size(), program.layout.key_scalars.size()));
     return;
@@ -228,14 +230,15 @@ absl::Status ProfileLoad::CheckLimits(const Item& item) {
   const int64_t bytes = std::max<int64_t>(height - present, 0) + item.figures.graph_bytes;
   const int64_t held = BytesHeld() - bytes_before_;
   if (options_.bytes_max > 0 && held + bytes > options_.bytes_max)
-    return refuse(fmt::format("it takes {} bytes beside {}; raise bytes_max", bytes, held));
+    return refuse(fmt::format("it needs {} bytes in addition to {}; raise bytes_max", bytes, held));
   if (parts_.budget->limit() == 0) return absl::OkStatus();
   const int64_t idle = lane_.memory().IdleBytes(MemoryKind::kEager, lane_.memory().eager().top()) +
                        parts_.budget->bytes(static_cast<int>(MemoryKind::kSpare));
   const int64_t room = parts_.budget->limit() - parts_.budget->total() + idle;
   if (bytes <= room) return absl::OkStatus();
   return refuse(
-      fmt::format("it takes {} bytes, and the session's budget has {}; raise it", bytes, room));
+      fmt::format("it needs {} bytes, but the session's budget has only {} left; raise the budget",
+                  bytes, room));
 }
 
 absl::Status ProfileLoad::RecordOne(const Item& item) {
@@ -305,7 +308,7 @@ absl::Status ProfileLoad::Finish() {
     }
     Skip(ProfileSkip::kLimit, *item->program, item->key,
          MakeError(absl::StatusCode::kResourceExhausted,
-                   "{}: the graph of bucket [{}] of program '{}' was dropped for a later one; "
+                   "{}: the graph of bucket [{}] of program '{}' was dropped for a later graph; "
                    "raise the session's budget",
                    kLoadProfile, fmt::join(item->key.first, ", "), item->program->spec.name));
   }
@@ -330,9 +333,10 @@ absl::Status ProfileLoad::RecordAll() {
 
 absl::Status CheckLoad(const SessionParts& parts, const LoadProfileOptions& options) {
   if (options.lane < 0 || options.lane >= static_cast<int>(parts.lanes.size()))
-    return InvalidArgument("{}: lane {} of {}", kLoadProfile, options.lane, parts.lanes.size());
+    return InvalidArgument("{}: lane {} does not exist: the session has {} lanes", kLoadProfile,
+                           options.lane, parts.lanes.size());
   if (options.graphs_max < 0 || options.bytes_max < 0)
-    return InvalidArgument("{}: limits of {} graphs and {} bytes; give numbers from 0 on",
+    return InvalidArgument("{}: the limits are {} graphs and {} bytes; give 0 or more",
                            kLoadProfile, options.graphs_max, options.bytes_max);
   for (const ProfileBinding& bound : options.bindings) {
     const bool own = bound.binding != nullptr &&
@@ -340,8 +344,8 @@ absl::Status CheckLoad(const SessionParts& parts, const LoadProfileOptions& opti
                      (bound.scratch == nullptr || bound.scratch->program == bound.binding->program);
     if (!own)
       return InvalidArgument(
-          "{}: a binding is null, of another session, or has the scratch of "
-          "another program; give what Bind returned",
+          "{}: a binding is null, belongs to another session, or has the scratch of another "
+          "program; give bindings that Bind returned",
           kLoadProfile);
   }
   Lane& lane = parts.lane(options.lane);

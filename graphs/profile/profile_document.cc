@@ -104,7 +104,8 @@ absl::StatusOr<ProfileProgram> ReadProgram(Json value) {
   for (const Json each : value["buckets"]) {
     COPPICE_ASSIGN_OR_RETURN(auto bucket, ReadBucket(each));
     if (!keys.insert(bucket.first).second)
-      return each.Error("a bucket with these extents and scalars occurs before it; remove one");
+      return each.Error(
+          "a bucket with these extents and scalars occurs earlier; remove one of them");
     program.buckets.push_back(std::move(bucket));
   }
   return program;
@@ -113,8 +114,8 @@ absl::StatusOr<ProfileProgram> ReadProgram(Json value) {
 absl::Status CheckSchema(Json root) {
   COPPICE_RETURN_IF_ERROR(CheckKind(root, JsonKind::kObject));
   if (!root["schema"].is(JsonKind::kText) || root["schema"].text() != kSchema)
-    return root.Error("is not a profile: its schema is not \"{}\"; give what SaveProfile wrote",
-                      kSchema);
+    return root.Error(
+        "is not a profile: its schema is not \"{}\"; give a file that SaveProfile wrote", kSchema);
   const Json version = root["schema_version"];
   if (!version.present()) return root.Error("has no field \"schema_version\"; add it");
   COPPICE_RETURN_IF_ERROR(CheckList(version, 2, 2));
@@ -123,8 +124,8 @@ absl::Status CheckSchema(Json root) {
   const int64_t major = (*version.begin()).integer();
   if (major == kMajor) return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnimplemented,
-                   "{}: {}: a profile of version {}, and this library reads {}; save it anew from "
-                   "a session of this library",
+                   "{}: {}: the profile has version {}, but this library reads {}; save it again "
+                   "from a session of this library",
                    root.document().name(), version.Pointer(), major, kMajor);
 }
 
@@ -180,7 +181,7 @@ absl::StatusOr<Profile> ParseProfile(std::string_view text, const std::string& n
   for (const Json each : root["programs"]) {
     COPPICE_ASSIGN_OR_RETURN(ProfileProgram program, ReadProgram(each));
     if (!names.emplace(program.name, program.variant).second)
-      return each.Error("a program with this name and variant occurs before it; remove one");
+      return each.Error("a program with this name and variant occurs earlier; remove one of them");
     profile.programs.push_back(std::move(program));
   }
   return profile;

@@ -61,8 +61,8 @@ absl::StatusOr<Profile> ReadProfile(const std::string& path) {
                            package::MappedFile::Open(path, /*follow_links=*/true));
   const std::span<const std::byte> bytes = file.bytes();
   if (static_cast<int64_t>(bytes.size()) > kProfileBytesMax)
-    return InvalidArgument("{}: {} bytes, but a profile has at most {}; save it anew", path,
-                           bytes.size(), kProfileBytesMax);
+    return InvalidArgument("{}: the file has {} bytes, but a profile has at most {}; save it again",
+                           path, bytes.size(), kProfileBytesMax);
   return ParseProfile({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }
 

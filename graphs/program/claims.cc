@@ -104,8 +104,8 @@ absl::Status internal::CheckFills(const ProgramSpec& spec, const std::vector<Exp
           claim->padding == PaddingContents::kRowIndependent)
         continue;
       return InvalidArgument(
-          "ValidateSpec: program {}: input {} leaves in its padding what was there, but symbol {} "
-          "claims {}; give the input a fill, or claim any bits",
+          "ValidateSpec: program {}: input {} leaves its padding unfilled, but symbol {} claims "
+          "{}; give the input a fill, or claim any bits",
           spec.name, input.name, SymbolAt(spec, symbol).name, DescribeClaim(*claim));
     }
   }

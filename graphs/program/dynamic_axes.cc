@@ -23,14 +23,14 @@ std::string_view Trim(std::string_view text) {
 // Errors say what is wrong with the entry; the caller adds where it is.
 absl::StatusOr<DynamicAxis> ParseEntry(std::string_view entry) {
   const size_t colon = entry.rfind(':');
-  if (colon == std::string_view::npos) return InvalidArgument("it has no ':' and axis");
+  if (colon == std::string_view::npos) return InvalidArgument("the entry has no ':' with an axis");
   DynamicAxis dynamic{.pattern = std::string(entry.substr(0, colon))};
-  if (dynamic.pattern.empty()) return InvalidArgument("it has no pattern before the ':'");
+  if (dynamic.pattern.empty()) return InvalidArgument("the entry has no pattern before the ':'");
   const std::string_view axis = entry.substr(colon + 1);
   const char* end = axis.data() + axis.size();
   const std::from_chars_result read = std::from_chars(axis.data(), end, dynamic.axis);
   if (read.ec != std::errc() || read.ptr != end || dynamic.axis < 0 || dynamic.axis >= kRankMax)
-    return InvalidArgument("its axis \"{}\" is not an integer in [0, {}]", axis, kRankMax - 1);
+    return InvalidArgument("axis \"{}\" is not an integer in [0, {}]", axis, kRankMax - 1);
   return dynamic;
 }
 

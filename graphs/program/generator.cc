@@ -8,8 +8,9 @@ namespace coppice {
 
 absl::Status Generator::SetState(const State& state) {
   if (state.offset < 0 || state.offset % kRound != 0) {
-    return InvalidArgument("Generator::SetState: offset {}; use a multiple of {}, 0 or more",
-                           state.offset, kRound);
+    return InvalidArgument(
+        "Generator::SetState: the offset is {}; use a multiple of {} that is 0 or more",
+        state.offset, kRound);
   }
   seed_.store(state.seed, kRelaxed);
   offset_.store(state.offset, kRelaxed);

@@ -149,8 +149,8 @@ absl::StatusOr<GuardProgram> GuardProgram::Compile(std::span<const GuardSpec> gu
     const std::optional<int16_t> result = numbering.Add(expression->operations());
     if (!result)
       return MakeError(absl::StatusCode::kOutOfRange,
-                       "GuardProgram::Compile: guard {} of {}, '{}', makes more than {} different "
-                       "operations; write fewer or simpler guards",
+                       "GuardProgram::Compile: guard {} of {}, '{}', takes the total above {} "
+                       "different operations; write fewer or simpler guards",
                        i, guards.size(), guards[i].text, kOperationsMax);
     program.expressions_.push_back(*std::move(expression));
     waiting.push_back({static_cast<int>(i), *result});

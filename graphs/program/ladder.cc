@@ -30,8 +30,8 @@ absl::Status CheckExtents(const char* where,
     if (bucket < symbol.min) continue;  // No extent is padded to it.
     if (bucket > symbol.max || bucket % symbol.multiple_of != 0)
       return InvalidArgument(
-          "{}: program {}: symbol {} has a bucket {}, but max {} and multiple_of {}; choose "
-          "buckets that the program takes",
+          "{}: program {}: symbol {} has the bucket {}, but its max is {} and its multiple_of is "
+          "{}; choose buckets that the program accepts",
           where, spec.name, symbol.name, bucket, symbol.max, symbol.multiple_of);
   }
   return absl::OkStatus();

@@ -229,8 +229,9 @@ bool Program::PadsJointly(const internal::ExtentArray& real,
 
 absl::Status internal::Unregistered(const char* where, const Program& program) {
   return FailedPrecondition(
-      "{}: program '{}' was unregistered; register it anew and pass what Register returns", where,
-      program.spec.name);
+      "{}: program '{}' was unregistered; register it again and pass the program that Register "
+      "returns",
+      where, program.spec.name);
 }
 
 }  // namespace coppice

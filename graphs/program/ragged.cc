@@ -27,15 +27,16 @@ absl::Status CheckSymbols(const ProgramSpec& spec, size_t index) {
       sequences.length < -1 || !distinct)
     return InvalidArgument(
         "ValidateSpec: program {}: ragged[{}] has symbol {} as its count, {} as its total and {} "
-        "as its length, of {}; name different ones, or -1 for no length",
+        "as its length, but the program has {} symbols; name different symbols, or -1 for no "
+        "length",
         spec.name, index, sequences.count, sequences.total, sequences.length, symbols);
   for (const int symbol : {sequences.count, sequences.total, sequences.length}) {
     if (symbol < 0) continue;
     const SymbolSpec& named = spec.symbols[static_cast<size_t>(symbol)];
     if (named.counted)
       return InvalidArgument(
-          "ValidateSpec: program {}: symbol {} of ragged[{}] is counted; the lengths say what the "
-          "device decides, so take that off",
+          "ValidateSpec: program {}: symbol {} of ragged[{}] is counted, but the lengths already "
+          "say what the device decides; do not mark it as counted",
           spec.name, named.name, index);
     const bool padded = symbol == sequences.total || rectangle;
     if (padded && !ClaimOf(spec, symbol))
@@ -65,8 +66,8 @@ absl::Status CheckTotal(const ProgramSpec& spec, size_t index) {
                       other.by == sequences.by;
     if (!side && (other.total != sequences.total || same)) continue;
     return InvalidArgument(
-        "ValidateSpec: program {}: symbol {}, the total of ragged[{}], is also another's {}, which "
-        "its lengths would set; give each a symbol of its own",
+        "ValidateSpec: program {}: symbol {} is the total of ragged[{}], but also the {} of "
+        "another entry; give each its own symbol",
         spec.name, spec.symbols[static_cast<size_t>(sequences.total)].name, index,
         side ? "count or length" : "total");
   }
@@ -78,7 +79,7 @@ absl::Status CheckLengths(const ProgramSpec& spec, size_t index) {
   if (sequences.lengths < 0 || sequences.lengths >= static_cast<int>(spec.inputs.size()))
     return InvalidArgument(
         "ValidateSpec: program {}: ragged[{}] takes its lengths from input {}, which is not one of "
-        "its {} inputs",
+        "the program's {} inputs",
         spec.name, index, sequences.lengths, spec.inputs.size());
   const InputSpec& input = spec.inputs[static_cast<size_t>(sequences.lengths)];
   const std::string& count = spec.symbols[static_cast<size_t>(sequences.count)].name;
@@ -89,8 +90,8 @@ absl::Status CheckLengths(const ProgramSpec& spec, size_t index) {
   if (input.dims.size() != 1 || input.role != InputRole::kCopy || input.mutated ||
       !Count::Takes(input.dtype) || !input.strides.empty() || !fits(input.dims[0]))
     return InvalidArgument(
-        "ValidateSpec: program {}: input {} cannot say what ragged[{}] is; let it be copied, i32 "
-        "or i64, not mutated, without strides, and of the one dim {}",
+        "ValidateSpec: program {}: input {} cannot give the sequences of ragged[{}]; make it a "
+        "copied i32 or i64 input, not mutated, without strides, and with the single dim {}",
         spec.name, input.name, index, offsets ? "'" + count + " + 1'" : count);
   const Fill wanted = offsets ? Fill::RepeatLast() : Fill::Zero();
   if (input.fill == wanted) return absl::OkStatus();
@@ -112,7 +113,8 @@ absl::Status CheckTensor(const ProgramSpec& spec, const std::string& what, const
     const Dim& dim = tensor.dims[axis];
     if (dim.kind != Dim::Kind::kRagged) continue;
     if (dim.index < 0 || dim.index >= ragged)
-      return refuse(fmt::format("axis {} names ragged {} of {}", axis, dim.index, ragged));
+      return refuse(fmt::format("axis {} names ragged {}, but the program has only {}", axis,
+                                dim.index, ragged));
     if (axis > 0) return refuse(fmt::format("has ragged rows along axis {}; put them first", axis));
   }
   for (const Dim& stride : tensor.strides)
@@ -120,7 +122,7 @@ absl::Status CheckTensor(const ProgramSpec& spec, const std::string& what, const
   if (RaggedOf(tensor.dims) < 0) return absl::OkStatus();
   if (!tensor.strides.empty()) return refuse("has ragged rows and strides; leave the strides out");
   if (tensor.role == decltype(tensor.role)::kStatic)
-    return refuse("has ragged rows, but is static; give it a role that each call brings");
+    return refuse("has ragged rows, but is static; give it another role");
   return absl::OkStatus();
 }
 
@@ -130,14 +132,14 @@ absl::Status CheckInput(const ProgramSpec& spec, const InputSpec& input) {
   if (ragged < 0) return absl::OkStatus();
   if (input.mutated)
     return InvalidArgument(
-        "ValidateSpec: program {}: input {} has ragged rows and is mutated; give what becomes of "
-        "it as an output",
+        "ValidateSpec: program {}: input {} has ragged rows and is mutated; return its new "
+        "contents as an output instead",
         spec.name, input.name);
   const bool rectangle = spec.ragged[static_cast<size_t>(ragged)].is_rectangle();
   if (!rectangle || input.fill != Fill::RepeatLast()) return absl::OkStatus();
   return InvalidArgument(
-      "ValidateSpec: program {}: input {} repeats the last row in a rectangle, where that is "
-      "another sequence's; give it another fill",
+      "ValidateSpec: program {}: input {} is padded with its last row, but in a rectangle that row "
+      "belongs to another sequence; give it another fill",
       spec.name, input.name);
 }
 
@@ -146,8 +148,7 @@ absl::Status CheckInput(const ProgramSpec& spec, const InputSpec& input) {
 absl::Status CheckRagged(const ProgramSpec& spec) {
   if (spec.ragged.size() > static_cast<size_t>(kRaggedMax))
     return InvalidArgument(
-        "ValidateSpec: program {}: {} sets of ragged sequences, at most {} "
-        "allowed",
+        "ValidateSpec: program {}: {} sets of ragged sequences, but at most {} are allowed",
         spec.name, spec.ragged.size(), kRaggedMax);
   for (size_t i = 0; i < spec.ragged.size(); ++i) {
     COPPICE_RETURN_IF_ERROR(CheckSymbols(spec, i));

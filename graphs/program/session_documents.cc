@@ -142,8 +142,9 @@ absl::Status Read(Json json, Enumerator auto& value) {
     value = static_cast<Enum>(number);
     return absl::OkStatus();
   }
-  return json.Error("{} is not a word that this coppice knows; use the coppice that wrote it",
-                    json.Show());
+  return json.Error(
+      "{} is not a word that this version of coppice knows; use the version that wrote it",
+      json.Show());
 }
 template <typename Value>
 absl::Status Read(Json json, std::optional<Value>& value);
@@ -181,9 +182,11 @@ absl::Status Read(Json json, Described auto& value) {
   VisitFields(value, [&](const char* name, auto& field) {
     if (!status.ok()) return;
     const Json given = json[name];
-    status = given.present()
-                 ? Read(given, field)
-                 : json.Error("has no field \"{}\"; use the coppice that wrote it", name);
+    status =
+        given.present()
+            ? Read(given, field)
+            : json.Error("has no field \"{}\"; use the version of coppice that wrote the document",
+                         name);
   });
   return status;
 }

@@ -40,8 +40,8 @@ absl::StatusOr<std::vector<Expression>> CompileExtents(const ProgramSpec& spec) 
           "ValidateSpec: program {}: extents[{}] '{}' reads scalar {}, which is not part of the "
           "key; {}",
           spec.name, extents.size(), text, names[name],
-          bound ? fmt::format("read symbol {}, which is bound to it", symbol->name)
-                : "make it one that is not device-resident");
+          bound ? fmt::format("read symbol {} instead, which is bound to the scalar", symbol->name)
+                : "do not make the scalar device-resident");
     }
     extents.push_back(*std::move(extent));
   }
@@ -56,8 +56,8 @@ absl::StatusOr<GuardProgram> CompileGuards(const ProgramSpec& spec) {
     if (bounds == ExtentBounds{}) continue;
     if (!IsExpressionName(symbol.name))
       return InvalidArgument(
-          "ValidateSpec: program {}: symbol {} has bounds, so its name must be letters, digits and "
-          "_",
+          "ValidateSpec: program {}: symbol {} has bounds, so its name must consist of letters, "
+          "digits and _",
           spec.name, symbol.name);
     AppendBoundGuards(symbol.name, bounds, guards);
   }
@@ -118,8 +118,8 @@ absl::Status ProgramSpec::AddDynamicAxes(const std::string& text,
       if (axis.axis >= static_cast<int>(input.dims.size()) ||
           !input.dims[static_cast<size_t>(axis.axis)].is_fixed()) {
         return InvalidArgument(
-            "AddDynamicAxes: program {}: '{}:{}' names axis {} of input {}, which has {} axes, or "
-            "that axis is dynamic already",
+            "AddDynamicAxes: program {}: '{}:{}' names axis {} of input {}, but the input has {} "
+            "axes, or this axis is already dynamic",
             name, axis.pattern, axis.axis, axis.axis, input.name, input.dims.size());
       }
       input.dims[static_cast<size_t>(axis.axis)] = dynamic;

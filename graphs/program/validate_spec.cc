@@ -32,8 +32,8 @@ absl::Status CheckNames(const ProgramSpec& spec, const char* list, const std::ve
 
 absl::Status CheckCount(const ProgramSpec& spec, const char* list, size_t count, int count_max) {
   if (count <= static_cast<size_t>(count_max)) return absl::OkStatus();
-  return InvalidArgument("ValidateSpec: program {}: {} {}, at most {} allowed", spec.name, count,
-                         list, count_max);
+  return InvalidArgument("ValidateSpec: program {}: {} {}, but at most {} are allowed", spec.name,
+                         count, list, count_max);
 }
 
 bool IsComputed(const Dim& dim) {
@@ -56,8 +56,9 @@ absl::Status CheckDims(const ProgramSpec& spec,
     const bool computed = IsComputed(dim);
     const size_t count = computed ? spec.extents.size() : spec.symbols.size();
     if (!dim.is_fixed() && (dim.index < 0 || dim.index >= static_cast<int>(count)))
-      return InvalidArgument("ValidateSpec: program {}: {} axis {} names {} {} of {}", spec.name,
-                             field, axis, computed ? "extent" : "symbol", dim.index, count);
+      return InvalidArgument(
+          "ValidateSpec: program {}: {} axis {} names {} {}, but the program has only {}",
+          spec.name, field, axis, computed ? "extent" : "symbol", dim.index, count);
     if (dim.is_fixed() && dim.size < 0)
       return InvalidArgument("ValidateSpec: program {}: {} axis {} has {} {}", spec.name, field,
                              axis, what, dim.size);
@@ -99,8 +100,8 @@ absl::Status CheckStrides(const ProgramSpec& spec,
         field);
   if (written && !largest.keeps_apart())
     return InvalidArgument(
-        "ValidateSpec: program {}: {} has strides that put its elements onto each other; give "
-        "strides that grow with the axes inside them",
+        "ValidateSpec: program {}: {} has strides that make its elements overlap; make the stride "
+        "of each axis larger than the span of the axes inside it",
         spec.name, field);
   return absl::OkStatus();
 }
@@ -112,7 +113,7 @@ absl::Status CheckTensor(
   const std::string field = fmt::format("{} {}", kind, tensor.name);
   const Dims& dims = tensor.dims;
   if (dims.size() > static_cast<size_t>(kRankMax))
-    return InvalidArgument("ValidateSpec: program {}: {} has rank {}, at most {} allowed",
+    return InvalidArgument("ValidateSpec: program {}: {} has rank {}, but at most {} is allowed",
                            spec.name, field, dims.size(), kRankMax);
   const int64_t element = SizeOf(tensor.dtype);
   if (element == 0)
@@ -134,7 +135,7 @@ absl::Status CheckTensor(
                     std::any_of(tensor.strides.begin(), tensor.strides.end(), dynamic)))
     return InvalidArgument(
         "ValidateSpec: program {}: static {} has a symbol or an expression in its dims or strides; "
-        "fix its sizes{}",
+        "give it fixed sizes{}",
         spec.name, field, kind == std::string("input") ? " or copy it" : "");
   return absl::OkStatus();
 }
@@ -164,8 +165,8 @@ absl::Status CheckBounds(const ProgramSpec& spec, int index) {
         spec.name, symbol.name, symbol.min, symbol.max, symbol.multiple_of);
   if (!(symbol.observe_half_life >= 0))
     return InvalidArgument(
-        "ValidateSpec: program {}: symbol {} is observed with a half-life of {} calls; give one "
-        "above 0, or 0 for none",
+        "ValidateSpec: program {}: symbol {} is observed with a half-life of {} calls; give a "
+        "number above 0, or 0 for none",
         spec.name, symbol.name, symbol.observe_half_life);
   if (const JointSpec* const joint = spec.JointOf(index))
     return internal::CheckJointBuckets(spec, index, *joint);
@@ -184,8 +185,9 @@ bool Binds(const ProgramSpec& spec, const InputSpec& input, int symbol) {
 absl::Status CheckSource(const ProgramSpec& spec, int index) {
   const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
   if (symbol.scalar < -1 || symbol.scalar >= static_cast<int>(spec.scalars.size()))
-    return InvalidArgument("ValidateSpec: program {}: symbol {} is bound to scalar {} of {}",
-                           spec.name, symbol.name, symbol.scalar, spec.scalars.size());
+    return InvalidArgument(
+        "ValidateSpec: program {}: symbol {} is bound to scalar {}, but there are only {} scalars",
+        spec.name, symbol.name, symbol.scalar, spec.scalars.size());
   if (symbol.given && symbol.scalar >= 0)
     return InvalidArgument(
         "ValidateSpec: program {}: symbol {} is given and bound to scalar {}; choose one",
@@ -218,20 +220,21 @@ absl::Status CheckJointSymbol(const ProgramSpec& spec, int index, const JointSpe
   const JointSize limit = joint.policy.limit();
   const int64_t maximum = index == joint.a ? limit.a : limit.b;
   if (!symbol.policy.is_exact() || symbol.policy.maximum() != maximum)
-    return refuse(fmt::format("has the policy {} up to {} of its own; give it exact up to {}",
+    return refuse(fmt::format("has its own policy {} up to {}; give it exact up to {}",
                               symbol.policy.name(), symbol.policy.maximum(), maximum));
   if (symbol.kind != SymbolKind::kDynamic && symbol.kind != SymbolKind::kMaybeDynamic)
-    return refuse("static, or for its first extent; let it be dynamic or maybe dynamic");
+    return refuse("is static, or fixed at its first extent; make it dynamic or maybe dynamic");
   if (!ClaimOf(spec, index))
     return refuse(
         "has no claim, and the program claims to be exact; say what its padding may hold, or claim "
         "row independence or masking for all symbols");
   if (symbol.counted)
-    return refuse("counted, and no call would know its bucket; give it a ladder of its own");
+    return refuse("is counted, so no call would know its bucket; give it its own ladder");
   if (symbol.exclude_01)
     return refuse("excludes 0 and 1 from padding; give the joint policy buckets of 1 instead");
   if (symbol.observe_half_life != 0)
-    return refuse("observed, and no Rebucket would learn from that; take its half-life off");
+    return refuse(
+        "is observed, but Rebucket does not learn joint policies; set its observe_half_life to 0");
   return absl::OkStatus();
 }
 
@@ -243,7 +246,8 @@ absl::Status CheckJoint(const ProgramSpec& spec) {
     const bool exist = joint.a >= 0 && joint.b >= 0 && joint.a < symbols && joint.b < symbols;
     if (!exist || joint.a == joint.b)
       return InvalidArgument(
-          "ValidateSpec: program {}: joint[{}] pads symbols {} and {} of {}; name two of them",
+          "ValidateSpec: program {}: joint[{}] pads symbols {} and {}, but the program has {}; "
+          "name two different symbols",
           spec.name, i, joint.a, joint.b, symbols);
     for (const int symbol : {joint.a, joint.b}) {
       if ((seen >> symbol & 1) != 0)
@@ -263,7 +267,8 @@ absl::Status CheckOutputCount(const ProgramSpec& spec, const OutputSpec& output)
   if (count.output >= static_cast<int>(spec.outputs.size()) || count.axis < 0 ||
       count.axis >= static_cast<int>(output.dims.size())) {
     return InvalidArgument(
-        "ValidateSpec: program {}: output {} is counted by output {} of {} along axis {} of {}",
+        "ValidateSpec: program {}: output {} is counted by output {} (the program has {} outputs) "
+        "along axis {} (the output has rank {}); name an output and an axis that exist",
         spec.name, output.name, count.output, spec.outputs.size(), count.axis, output.dims.size());
   }
   const OutputSpec& counter = spec.outputs[static_cast<size_t>(count.output)];
@@ -271,8 +276,8 @@ absl::Status CheckOutputCount(const ProgramSpec& spec, const OutputSpec& output)
       std::ranges::all_of(counter.dims, [](const Dim& dim) { return dim == Dim::Fixed(1); });
   if (!one || !Count::Takes(counter.dtype) || counter.count.output >= 0)
     return InvalidArgument(
-        "ValidateSpec: program {}: output {}, which counts output {}, must be one i32 or i64 that "
-        "nothing counts",
+        "ValidateSpec: program {}: output {}, which counts output {}, must be a single i32 or i64 "
+        "that no output counts",
         spec.name, counter.name, output.name);
   return absl::OkStatus();
 }
@@ -284,9 +289,9 @@ absl::Status CheckCountedSymbol(const ProgramSpec& spec, int index) {
                            symbol.name, what);
   };
   if (!ClaimOf(spec, index) || symbol.kind == SymbolKind::kStatic)
-    return refuse("never padded; claim what its padding may hold, and let it be dynamic");
+    return refuse("is never padded; claim what its padding may hold, and make it dynamic");
   if (symbol.min > 0 || symbol.multiple_of > 1 || symbol.exclude_01)
-    return refuse("no call can check its min, multiple_of or exclude_01; take them off");
+    return refuse("no call can check its min, multiple_of or exclude_01; remove them");
   const auto reads = [index](const Expression& expression) {
     return std::ranges::count(expression.Reads(), static_cast<size_t>(index)) > 0;
   };
@@ -302,7 +307,7 @@ absl::Status CheckCountedSymbol(const ProgramSpec& spec, int index) {
       const Expression& extent = extents[static_cast<size_t>(dim.index)];
       if (reads(extent))
         return refuse("'" + extent.text() + "' of input " + input.name +
-                      " reads it; name the symbol itself there");
+                      " reads it; give that axis the symbol itself");
     }
   }
   return absl::OkStatus();
@@ -321,7 +326,7 @@ absl::Status CheckCounts(const ProgramSpec& spec) {
 }  // namespace
 
 absl::Status ValidateSpec(const ProgramSpec& spec) {
-  if (spec.name.empty()) return InvalidArgument("ValidateSpec: a program has no name");
+  if (spec.name.empty()) return InvalidArgument("ValidateSpec: the program has no name");
   COPPICE_RETURN_IF_ERROR(CheckCount(spec, "symbols", spec.symbols.size(), kSymbolsMax));
   COPPICE_RETURN_IF_ERROR(CheckCount(spec, "extents", spec.extents.size(), kExtentsMax));
   COPPICE_RETURN_IF_ERROR(CheckCount(spec, "scalars", spec.scalars.size(), kScalarsMax));
@@ -341,8 +346,9 @@ absl::Status ValidateSpec(const ProgramSpec& spec) {
   for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol)
     COPPICE_RETURN_IF_ERROR(CheckSymbol(spec, symbol));
   if (spec.random_numbers_per_call < 0)
-    return InvalidArgument("ValidateSpec: program {}: random_numbers_per_call is {}", spec.name,
-                           spec.random_numbers_per_call);
+    return InvalidArgument(
+        "ValidateSpec: program {}: random_numbers_per_call is {}; give 0 or more", spec.name,
+        spec.random_numbers_per_call);
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Expression> extents, CompileExtents(spec));
   COPPICE_RETURN_IF_ERROR(internal::CheckFills(plain, extents));
   COPPICE_RETURN_IF_ERROR(CompileGuards(spec).status());

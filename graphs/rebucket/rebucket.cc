@@ -209,9 +209,8 @@ absl::Status Rebucketing::Learn(const SizeHistogram& histogram) {
   }
   report_.why =
       MakeError(absl::StatusCode::kResourceExhausted,
-                "{}: {} graphs may be recorded at this time, and the new buckets of "
-                "symbol '{}' of program '{}' take more; raise graphs_max or "
-                "graphs_per_minute, or wait",
+                "{}: only {} graphs may be recorded at this time, but the new buckets of symbol "
+                "'{}' of program '{}' need more; raise graphs_max or graphs_per_minute, or wait",
                 kRebucket, allowed, program_.spec.symbols[symbol_].name, program_.spec.name);
   return absl::OkStatus();
 }
@@ -316,10 +315,10 @@ absl::Status Rebucketing::Finish(int lane) {
 absl::Status Rebucketing::CheckKept() const {
   for (const auto& [lane, key] : recorded_) {
     if (parts_.lane(lane).nodes().Of(program_).Find(key) != nullptr) continue;
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     "{}: a new graph of program '{}' took the room of another new one; raise "
-                     "the budget",
-                     kRebucket, program_.spec.name);
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        "{}: a new graph of program '{}' took the room of another new graph; raise the budget",
+        kRebucket, program_.spec.name);
   }
   return CheckRegistered(kRebucket, program_);
 }
@@ -383,16 +382,16 @@ absl::StatusOr<RebucketReport> Rebucket(SessionParts& parts,
                            program.spec.name);
   if (options.period < 0 || options.graphs_max < 0 || options.graphs_per_minute < 0)
     return InvalidArgument(
-        "{}: a period of {} calls, {} graphs and {} per minute; give numbers "
-        "from 0 on",
+        "{}: the period is {} calls, and the limits are {} graphs and {} graphs per minute; give 0 "
+        "or more",
         kRebucket, options.period, options.graphs_max, options.graphs_per_minute);
   if (!(options.cost_per_byte >= 0 && std::isfinite(options.cost_per_byte)))
-    return InvalidArgument("{}: a cost of {} per byte; give a number from 0 on", kRebucket,
-                           options.cost_per_byte);
+    return InvalidArgument("{}: the cost per byte is {}; give a finite number of 0 or more",
+                           kRebucket, options.cost_per_byte);
   if (parts.options.ranks.vote && !options.dry_run)
     return FailedPrecondition(
-        "{}: the ranks of program '{}' vote, and must swap at one call; learn by a dry run on one "
-        "of them and hand its buckets to SetPolicy on each",
+        "{}: the ranks of program '{}' vote, so they must swap buckets at the same call; learn "
+        "in a dry run on one rank, and pass its buckets to SetPolicy on each rank",
         kRebucket, program.spec.name);
   return Rebucketing(parts, program, symbol, options).Run();
 }

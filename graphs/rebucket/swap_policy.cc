@@ -24,7 +24,7 @@ absl::StatusOr<Ladder*> FindLadder(const char* where,
     return InvalidArgument("{}: the program belongs to another session", where);
   COPPICE_RETURN_IF_ERROR(CheckRegistered(where, program));
   if (symbol < 0 || symbol >= static_cast<int>(program.spec.symbols.size()))
-    return InvalidArgument("{}: program '{}' has {} symbols, and no symbol {}", where,
+    return InvalidArgument("{}: program '{}' has {} symbols, but no symbol {}", where,
                            program.spec.name, program.spec.symbols.size(), symbol);
   if (const JointSpec* const joint = program.spec.JointOf(symbol))
     return InvalidArgument(
@@ -47,8 +47,8 @@ absl::Status CheckPolicy(const char* where,
         where, spec.name, program.spec.name);
   if (policy.maximum() != spec.policy.maximum())
     return InvalidArgument(
-        "{}: symbol '{}' of program '{}' was registered with buckets up to {}, and these go up to "
-        "{}; give the same maximum",
+        "{}: symbol '{}' of program '{}' was registered with buckets up to {}, but the new buckets "
+        "go up to {}; give the same maximum",
         where, spec.name, program.spec.name, spec.policy.maximum(), policy.maximum());
   return CheckBuckets(where, program.spec, spec, policy);
 }
@@ -99,7 +99,8 @@ absl::Status SetPolicy(const SessionParts& parts,
 
 absl::Status NotObserved(const char* where, const Program& program, int symbol) {
   return InvalidArgument(
-      "{}: sizes of symbol '{}' of program '{}' are not counted; give it an observe_half_life",
+      "{}: the sizes of symbol '{}' of program '{}' are not counted; give the symbol an "
+      "observe_half_life",
       where, program.spec.symbols[static_cast<size_t>(symbol)].name, program.spec.name);
 }
 
@@ -120,7 +121,8 @@ absl::Status SetObserved(SessionParts& parts,
   COPPICE_ASSIGN_OR_RETURN(DecayingHistogram read, DecayingHistogram::Read(text, kWhere));
   if (read.options().limit != ladder->observer->options().limit)
     return InvalidArgument(
-        "{}: a histogram of sizes up to {}, but symbol '{}' of program '{}' has buckets up to {}",
+        "{}: the histogram has sizes up to {}, but symbol '{}' of program '{}' has buckets up to "
+        "{}",
         kWhere, read.options().limit, program.spec.symbols[static_cast<size_t>(symbol)].name,
         program.spec.name, ladder->observer->options().limit);
   auto observer = std::make_unique<DecayingHistogram>(std::move(read));

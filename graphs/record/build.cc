@@ -24,7 +24,7 @@ namespace {
 
 // What a source can ask for that steps cannot do.
 absl::Status RefuseBreak(const ProgramSpec& spec) {
-  return FailedPrecondition("program '{}' breaks between its steps, which are one graph",
+  return FailedPrecondition("program '{}' breaks between its steps, but steps must form one graph",
                             spec.name);
 }
 

@@ -17,8 +17,8 @@ absl::Status PlannedContext::Free(DeviceAddress address) {
   COPPICE_ASSIGN_OR_RETURN(const ScriptEvent* event,
                            Next(input ? ScriptEvent::Kind::kFreeInput : ScriptEvent::Kind::kFree));
   if (input && TakeInputToFree(address, event->input) != event->input)
-    return Depart("frees another input");
-  if (!input && AddressOf(*event) != address) return Depart("frees another temporary");
+    return Depart("frees a different input");
+  if (!input && AddressOf(*event) != address) return Depart("frees a different temporary");
   return absl::OkStatus();
 }
 
@@ -30,8 +30,8 @@ absl::Status PlannedContext::Finish(const absl::Status& ran) const {
   }
   if (cursor_ == script_.events.size()) return absl::OkStatus();
   return MakeError(absl::StatusCode::kUnavailable,
-                   "program '{}' made {} of the {} requests of its warm-up", spec_.name, cursor_,
-                   script_.events.size());
+                   "program '{}' made only {} of the {} requests of its warm-up", spec_.name,
+                   cursor_, script_.events.size());
 }
 
 DeviceAddress PlannedContext::AddressOf(const ScriptEvent& event) const {
@@ -40,17 +40,17 @@ DeviceAddress PlannedContext::AddressOf(const ScriptEvent& event) const {
 
 absl::Status PlannedContext::Depart(const char* how) {
   departure_ = MakeError(absl::StatusCode::kUnavailable,
-                         "program '{}' {} at request {}, where its warm-up did otherwise; a "
-                         "program must make the same requests at equal extents",
+                         "program '{}' {} at request {}, unlike its warm-up; a program must make "
+                         "the same requests at equal extents",
                          spec_.name, how, cursor_);
   return absl::Status(absl::StatusCode::kAborted, departure_.message());
 }
 
 absl::StatusOr<const ScriptEvent*> PlannedContext::Next(ScriptEvent::Kind kind) {
   COPPICE_RETURN_IF_ERROR(Reach());
-  if (cursor_ == script_.events.size()) return Depart("makes a request too many");
+  if (cursor_ == script_.events.size()) return Depart("makes an extra request");
   const ScriptEvent& event = script_.events[cursor_];
-  if (event.kind != kind) return Depart("makes another request");
+  if (event.kind != kind) return Depart("makes a different request");
   ++cursor_;
   Note(event);
   return &event;
@@ -62,7 +62,7 @@ absl::StatusOr<DeviceAddress> PlannedContext::AllocateBytes(const ScriptEvent& r
       Next(request.output < 0 ? ScriptEvent::Kind::kAllocate : ScriptEvent::Kind::kOutput));
   const bool fits = request_size_ == RequestSize::kSame ? request.bytes == event->bytes
                                                         : request.bytes <= event->bytes;
-  if (!fits || event->output != request.output) return Depart("asks for another size");
+  if (!fits || event->output != request.output) return Depart("asks for a different size");
   return AddressOf(*event);
 }
 

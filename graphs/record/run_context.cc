@@ -53,12 +53,12 @@ RunContext::RunContext(const Driver& driver,
 
 absl::StatusOr<std::optional<Tensor>*> RunContext::FindUnset(const char* where, int index) {
   if (index < 0 || index >= static_cast<int>(outputs_.size())) {
-    return InvalidArgument("{}: program '{}' has {} outputs, not an output {}", where, spec_.name,
+    return InvalidArgument("{}: program '{}' has {} outputs, but no output {}", where, spec_.name,
                            outputs_.size(), index);
   }
   std::optional<Tensor>* output = &outputs_[static_cast<size_t>(index)];
   if (output->has_value()) {
-    return FailedPrecondition("{}: output {} of program '{}' was requested before", where, index,
+    return FailedPrecondition("{}: output {} of program '{}' was already requested", where, index,
                               spec_.name);
   }
   return output;
@@ -107,8 +107,8 @@ absl::Status RunContext::PackRectangle(int index, const RaggedSpec& sequences) {
 absl::StatusOr<DeviceAddress> RunContext::Allocate(int64_t bytes, std::string_view label) {
   if (bytes < 1) return InvalidArgument("Allocate: {} bytes; ask for at least 1", bytes);
   if (bytes > std::numeric_limits<int64_t>::max() - kBufferAlignment) {
-    return MakeError(absl::StatusCode::kResourceExhausted, "Allocate: {} bytes of program '{}'",
-                     bytes, spec_.name);
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "Allocate: {} bytes for program '{}' are too many", bytes, spec_.name);
   }
   return AllocateBytes({.bytes = AlignUp(bytes, kBufferAlignment), .label = std::string(label)});
 }
@@ -123,14 +123,17 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
   }
   if (program_.RectangleOfOutput(index) != nullptr) {
     return InvalidArgument(
-        "AliasOutput: output '{}' of program '{}' is packed from a rectangle; allocate that",
+        "AliasOutput: output '{}' of program '{}' is packed from a rectangle; allocate the "
+        "rectangle",
         spec.name, spec_.name);
   }
   const Tensor tensor = PlacedTensor(address, spec, extents_);
   const int64_t bytes = BytesOf(tensor);
   if (bytes > 0 && (address == 0 || address + static_cast<DeviceAddress>(bytes) < address)) {
-    return InvalidArgument("AliasOutput: output '{}' of program '{}' would be {} bytes at {:#x}",
-                           spec.name, spec_.name, bytes, address);
+    return InvalidArgument(
+        "AliasOutput: output '{}' of program '{}' would be {} bytes at {:#x}, which is not a valid "
+        "address",
+        spec.name, spec_.name, bytes, address);
   }
   bool of_output = false;
   for (size_t i = 0; i < outputs_.size(); ++i)
@@ -142,7 +145,7 @@ absl::Status RunContext::AliasOutput(int index, DeviceAddress address) {
   if (!of_output && input == inputs_.end() && memory_.windows().Contains(address)) {
     return InvalidArgument(
         "AliasOutput: output '{}' of program '{}' would be {} bytes of the session's memory that "
-        "are neither an input's nor an output's",
+        "belong to no input and no output",
         spec.name, spec_.name, bytes);
   }
   if (input != inputs_.end()) {
@@ -180,7 +183,7 @@ absl::Status RunContext::CheckFree(DeviceAddress address) const {
     const bool rectangle = program_.RectangleOfOutput(static_cast<int>(i)) != nullptr;
     if (!rectangle || !outputs_[i].has_value() || outputs_[i]->data != address) continue;
     return InvalidArgument(
-        "Free: output '{}' of program '{}' is packed when the run ends, and its rectangle freed "
+        "Free: output '{}' of program '{}' is packed when the run ends, and its rectangle is freed "
         "then",
         spec_.outputs[i].name, spec_.name);
   }

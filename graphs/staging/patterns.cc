@@ -112,7 +112,7 @@ bool MayPoison(PaddingContents contents, DType dtype) {
 
 uint64_t PoisonPattern(Poison poison, DType dtype, PaddingContents contents) {
   if (poison == Poison::kOff || poison == Poison::kNoise) return 0;
-  COPPICE_CHECK(MayPoison(contents, dtype), "the claim lets nothing but the fill in");
+  COPPICE_CHECK(MayPoison(contents, dtype), "the claim allows only the fill");
   if (poison == Poison::kPattern) return Truncate(0x5A5A'5A5A'5A5A'5A5A, dtype);
   const std::optional<FloatFormat> format = FloatFormat::Of(dtype);
   if (!format) return uint64_t{1} << (8 * SizeOf(dtype) - 1);
@@ -132,7 +132,7 @@ NoiseBits NoiseBitsOf(DType dtype, PaddingContents contents) {
 uint64_t PoisonElement(
     Poison poison, DType dtype, PaddingContents contents, uint64_t seed, int64_t index) {
   if (poison != Poison::kNoise) return PoisonPattern(poison, dtype, contents);
-  COPPICE_CHECK(MayPoison(contents, dtype), "the claim lets nothing but the fill in");
+  COPPICE_CHECK(MayPoison(contents, dtype), "the claim allows only the fill");
   const uint64_t byte = static_cast<uint64_t>(index) * static_cast<uint64_t>(SizeOf(dtype));
   uint64_t bits = NoiseWord(seed, byte / 8) >> (8 * (byte % 8));
   const NoiseBits held = NoiseBitsOf(dtype, contents);

@@ -48,7 +48,7 @@ StagingArguments::StagingArguments(int rank)
     : rank_(std::max(rank, 1)),
       copy_words_(static_cast<int>(StagedCopyBytes(rank_) / kWordBytes)),
       words_(static_cast<size_t>(kSmallStagingBytes / kWordBytes)) {
-  COPPICE_CHECK(rank <= kRankMax, "staging knows no such rank");
+  COPPICE_CHECK(rank <= kRankMax, "staging does not support this rank");
   new (words_.data()) StagingHeader();
   Clear();
 }
@@ -88,7 +88,7 @@ void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fil
   COPPICE_CHECK(source.dtype == target.dtype, "staging converts no dtype");
   COPPICE_CHECK(source.rank == target.rank, "staging changes no rank");
   for (size_t axis = 0; axis < static_cast<size_t>(source.rank); ++axis)
-    COPPICE_CHECK(source.sizes[axis] <= target.sizes[axis], "the source is larger than its place");
+    COPPICE_CHECK(source.sizes[axis] <= target.sizes[axis], "the source is larger than its target");
   SetSource(AddTarget(target, fill), source);
 }
 
@@ -150,7 +150,7 @@ void StagingArguments::SetFill(int index, uint64_t pattern) {
 }
 
 void StagingArguments::SetNoise(int index, DType dtype, PaddingContents contents, uint64_t seed) {
-  COPPICE_CHECK(MayPoison(contents, dtype), "the claim lets nothing but the fill in");
+  COPPICE_CHECK(MayPoison(contents, dtype), "the claim allows only the fill");
   const NoiseBits held = NoiseBitsOf(dtype, contents);
   StagedCopy& copy = CopyAt(index);
   COPPICE_CHECK(copy.element_bytes == SizeOf(dtype), "the copy has another dtype");
@@ -283,9 +283,9 @@ absl::Status StagingKernels::Pack(CuStream stream,
                                   DeviceAddress limit,
                                   const Tensor& packed) const {
   COPPICE_CHECK(rectangle.rank == packed.rank + 1 && rectangle.dtype == packed.dtype,
-                "a rectangle has one axis more than what is packed");
+                "a rectangle has one axis more than the packed tensor");
   COPPICE_CHECK(offsets.rank == 1 && offsets.sizes[0] == rectangle.sizes[0] + 1,
-                "there is an offset for each sequence, and one behind them");
+                "there is one offset per sequence, and one for the end");
   if (packed.element_count() == 0) return absl::OkStatus();
   const int64_t row_bytes = packed.element_count() / packed.sizes[0] * SizeOf(packed.dtype);
   constexpr uint64_t kUnitMax = 16;

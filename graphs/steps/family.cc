@@ -32,7 +32,7 @@ size_t NextArguments(size_t end) {
 }
 
 absl::Status OfAnotherFamily() {
-  return absl::OutOfRangeError("the steps are of another family");
+  return absl::OutOfRangeError("the steps belong to another family");
 }
 
 }  // namespace

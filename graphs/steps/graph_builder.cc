@@ -106,8 +106,8 @@ absl::Status GraphBuilder::Work(LibraryWork work, std::span<const Touch> touched
   missed_work_ = count == 0 && !work.may_be_nothing;
   if (missed_work_)
     return InvalidArgument(
-        "the work launched nothing on the stream that it was given, so that replays would leave it "
-        "out; launch it there");
+        "the work launched nothing on the stream that it was given, so replays would leave it out; "
+        "launch it on that stream");
   const std::span<const CuGraphNode> before = Before(touched);
   CuGraphNode node = nullptr;
   if (count == 0) {

@@ -47,8 +47,9 @@ bool LockFile(int file) {
 
 absl::StatusOr<int> OpenTrace(const std::string& path) {
   if (path.find('\0') != std::string::npos)
-    return InvalidArgument("TraceOptions::path: a name ends before its byte {}, which is 0",
-                           path.find('\0'));
+    return InvalidArgument(
+        "TraceOptions::path: byte {} of the name is 0; give a name without such bytes",
+        path.find('\0'));
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kOwnerOnly);
   struct stat found {};
   bool opened = file >= 0 && fstat(file, &found) == 0;
@@ -62,12 +63,12 @@ absl::StatusOr<int> OpenTrace(const std::string& path) {
   if (file >= 0) close(file);
   if (error == EAGAIN)
     return FailedPrecondition(
-        "Session::Create: another session writes its trace to '{}'; give each a file of its own",
+        "Session::Create: another session writes its trace to '{}'; give each session its own file",
         path);
-  return MakeError(absl::ErrnoToStatusCode(error),
-                   "Session::Create: the trace '{}' cannot be made: {}; choose a file in a folder "
-                   "that can be written",
-                   path, NameOfError(error));
+  return MakeError(
+      absl::ErrnoToStatusCode(error),
+      "Session::Create: the trace '{}' cannot be created: {}; choose a file in a writable folder",
+      path, NameOfError(error));
 }
 
 }  // namespace
@@ -94,7 +95,7 @@ std::string QuoteJson(const std::string& text) {
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
     const TraceOptions& options, int lanes, std::function<void(const std::string&)> log) {
   if (options.events_per_lane < kEventsMin || options.events_per_lane > kEventsMax) {
-    return InvalidArgument("Session::Create: a trace with rings of {} events; use {} to {}",
+    return InvalidArgument("Session::Create: the trace has rings of {} events; use {} to {}",
                            options.events_per_lane, kEventsMin, kEventsMax);
   }
   COPPICE_ASSIGN_OR_RETURN(const int file, OpenTrace(options.path));
@@ -145,8 +146,8 @@ void TraceWriter::Define(const std::string& line) {
 absl::Status TraceWriter::Flush() {
   if (OwnThreads::AreGone()) {
     return FailedPrecondition(
-        "the trace '{}' belongs to the process that this one was forked from; only that one writes "
-        "it",
+        "the trace '{}' belongs to the process that this process was forked from; only that "
+        "process writes it",
         path_);
   }
   std::unique_lock<std::mutex> lock(mutex_);
@@ -305,9 +306,10 @@ absl::Status TraceWriter::WriteText() {
     const ssize_t written = write(file_, next, left);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      return MakeError(absl::ErrnoToStatusCode(errno),
-                       "the trace '{}' cannot be written: {}; it ends here, the session goes on",
-                       path_, NameOfError(errno));
+      return MakeError(
+          absl::ErrnoToStatusCode(errno),
+          "the trace '{}' cannot be written: {}; the trace ends here, and the session continues",
+          path_, NameOfError(errno));
     }
     next += written;
     left -= static_cast<size_t>(written);

@@ -402,17 +402,17 @@ typedef struct coppice_session_options {
   /* Times live calls with and without their graph, and stops using graphs that are not faster. */
   int32_t gate;
   int32_t graphs_per_program_max; /* Graphs of a program on a lane. 0: 1,024, -1: none. */
-  /* How often a bucket may be recorded again because a static input moved; one more counts as a
-   * graph over the limit. 0: 128, -1: none. */
+  /* How often a bucket may be recorded again because a static input moved; after that, `on_limit`
+   * says what the call does. 0: 128, -1: none. */
   int32_t rerecords_per_bucket_max;
-  /* Recordings of one bucket in which a static input may have moved; after one more, every call
-   * copies it. 0: 32, -1: none. */
+  /* How often a static input may move in one bucket; after one more move, every call copies it. 0:
+   * 32, -1: none. */
   int32_t static_moves_max;
   /* What a call does if it would need one graph too many: COPPICE_ON_LIMIT_...; 0: eager. */
   int32_t on_limit;
   /* What a recording does if it lacks room: COPPICE_ON_LIMIT_...; 0: evict. */
   int32_t on_budget;
-  int32_t keep_drawings;   /* Keeps a drawing of every recording, to be dumped. */
+  int32_t keep_drawings;   /* Keeps a drawing of every recording, so that it can be dumped. */
   int64_t window_bytes;    /* Virtual size of a lane's windows; 0: device memory. */
   int64_t workspace_bytes; /* For libraries, per lane; 0: none. */
   int64_t copy_out_bytes;  /* For outputs that are copied out, per lane; 0: none. */
@@ -448,7 +448,7 @@ typedef struct coppice_session_options {
   int64_t (*now_ns)(void* user);
   /* Host memory that the ring of each lane has; 0: nothing is recorded. */
   int64_t recorder_ring_bytes;
-  int64_t recorder_calls_max; /* Most calls in a ring. 0: 65,536. */
+  int64_t recorder_calls_max; /* Maximum number of calls in a ring. 0: 65,536. */
   /* Whether outputs are copied to the ring, too, so that a replay can compare them. */
   int32_t recorder_outputs;
   /* Static inputs up to this size are copied to the ring with each call; 0: none are. */
@@ -861,8 +861,8 @@ COPPICE_API coppice_status coppice_unbind(coppice_session* session, coppice_bind
 /* What is written instead of each fill, if the claim allows it. */
 enum {
   COPPICE_POISON_OFF = 0, /* The fill stays. */
-  /* A quiet NaN in floats and in both parts of complex numbers; the least number if they must be
-   * finite. */
+  /* A quiet NaN in floats and in both parts of complex numbers; the lowest finite number if they
+   * must be finite. */
   COPPICE_POISON_NAN = 1,
   /* 0x5A in every byte: a large finite float, a large positive integer. */
   COPPICE_POISON_PATTERN = 2,
@@ -1264,14 +1264,14 @@ typedef struct coppice_session_stats {
   int64_t evictions;        /* Graphs dropped to make room. */
   int64_t remaps;           /* Replays that had to map their memory again. */
   int64_t inputs_in_place;  /* Inputs read where an earlier call left them. */
-  int64_t real_elements;    /* Staged elements that callers brought. */
-  int64_t padded_elements;  /* Staged elements with their padding. */
-  int64_t captures_retried; /* Recordings that were broken from outside, and tried again. */
+  int64_t real_elements;    /* Staged elements that callers passed. */
+  int64_t padded_elements;  /* Staged elements, including padding. */
+  int64_t captures_retried; /* Recordings that were broken from outside and retried. */
   int64_t recordings_empty; /* Recordings without a graph node or a break. */
   int64_t inputs_filled;    /* Inputs staged only to fill their padding. */
-  int64_t inputs_demoted;   /* Static inputs that moved too often, and are copied since then. */
+  int64_t inputs_demoted;   /* Static inputs that moved too often and have been copied since. */
   int64_t stream_switches;  /* Calls that had to wait for the lane's last stream. */
-  int64_t exact_replays;    /* Replays at the sizes of their call, with a bucket's memory. */
+  int64_t exact_replays;    /* Replays at the call's own sizes, in a bucket's memory. */
   int64_t patched_nodes;    /* Graph nodes that were set to the sizes of a call. */
 } coppice_session_stats;
 COPPICE_API coppice_status coppice_stats(coppice_session* session, coppice_session_stats* out);
@@ -1287,7 +1287,7 @@ enum {
   COPPICE_MEMORY_COPY_OUT = 3,  /* Mapped under the copy-out windows. */
   COPPICE_MEMORY_WORKSPACE = 4, /* Mapped under the workspace windows, for libraries. */
   COPPICE_MEMORY_CONSTANTS = 5, /* Mapped under the constants window. */
-  /* Physical handles that no window has mapped, kept for the next growth. */
+  /* Physical handles that no window has mapped, kept for later growth. */
   COPPICE_MEMORY_SPARE = 6,
   COPPICE_MEMORY_INCLUDED = 7, /* Memory of graphs that the caller's captures include. */
   COPPICE_MEMORY_GRAPHS = 8,   /* Executable graphs, as the driver keeps them: an estimate. */
@@ -1353,8 +1353,8 @@ COPPICE_API coppice_status coppice_save_profile(coppice_session* session, const 
 /* What happens to values in a case. */
 enum {
   COPPICE_CASE_KEEP = 0, /* They stay. */
-  /* Floats become noise of either sign, from 0.5 up to 1; other numbers become noise from their
-   * tensor's least to its largest. */
+  /* Floats become noise of either sign, from 0.5 up to 1; other numbers become noise between the
+   * least and the largest value of their tensor. */
   COPPICE_CASE_NOISE = 1,
   COPPICE_CASE_SPECIAL = 2, /* The same, but zeros, infinities and NaNs stay where they are. */
 };

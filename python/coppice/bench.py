@@ -67,8 +67,8 @@ def median(numbers):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="coppice bench python",
                                      description=__doc__.splitlines()[0])
-    parser.add_argument("--batches", type=int, default=201, help="batches of 100 calls (default: "
-                                                                 "201)")
+    parser.add_argument("--batches", type=int, default=201,
+                        help="number of batches of 100 calls (default: 201)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     if options.batches < 1:

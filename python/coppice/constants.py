@@ -25,8 +25,9 @@ class Constant:
             self.number = hash(self.bits)
         except TypeError as error:
             kind = type(value).__name__
-            raise InvalidArgument(f"{path} is a {kind}, and calls cannot be compared by its value; "
-                                  "pass tensors, numbers, texts, and tuples of them") from error
+            raise InvalidArgument(f"{path} is a {kind}, whose values cannot be compared between "
+                                  "calls; pass tensors, numbers, strings, or tuples of "
+                                  "these") from error
 
     def __eq__(self, other):
         return isinstance(other, Constant) and self.bits == other.bits

@@ -92,8 +92,8 @@ def device_in_use():
         return found
     found = found if found in used else used[0]
     line = (f"several devices have a session: {', '.join(map(_named, used))}; without a device, "
-            f"coppice.session() and what shows its figures mean {_named(found)}: give one, as in "
-            'coppice.session(coppice.device("emulator"))')
+            f"coppice.session() and the functions that show its figures use {_named(found)}: give "
+            'a device, for example coppice.session(coppice.device("emulator"))')
     if line not in _told:
         _told.add(line)
         log.warning("coppice: %s", line)
@@ -122,8 +122,8 @@ def session(on=None, **options):
         if found is None:
             found = _sessions[on] = _core.Session(on, **options)
         elif options:
-            raise FailedPrecondition("session: there is one already; give options before its first "
-                                     "use, or make a coppice.Session of your own")
+            raise FailedPrecondition("session: the shared session exists already; give options "
+                                     "before its first use, or make a coppice.Session of your own")
         return found
 
 

@@ -26,7 +26,7 @@ class Dim:
                  list of sizes and ends beyond `max`. None: no bound
     policy       the buckets that sizes are padded to: a ladder in words up to `max` ("pow2",
                  "linear:16", "geometric:1.25:8", "exact", or that of another system: "vllm"), a
-                 list of sizes, what coppice.learn returns, or the path of JSON, such as
+                 list of sizes, the result of coppice.learn, or the path of a JSON file, such as
                  {"version": 1, "ladder": "pow2", "maximum": 64} or
                  {"version": 1, "buckets": [1, 2]}. "learn": each bucket is a quarter larger than
                  the one before at first; every 2,000 calls the buckets are learned again from the
@@ -63,11 +63,12 @@ class Dim:
             if bound is not None and not isinstance(bound, int):
                 raise InvalidArgument(f"Dim {self.name}: {bound!r} is not a number of elements")
         if self.multiple_of is not None and self.multiple_of < 1:
-            raise InvalidArgument(f"Dim {self.name}: no size is a multiple of {self.multiple_of}")
+            raise InvalidArgument(f"Dim {self.name}: multiple_of is {self.multiple_of}; give 1 or "
+                                  "more")
         if self.claim is not None and self._own_claim() is None and self.policy not in (
                 None, "exact"):
-            raise InvalidArgument(f"Dim {self.name}: it claims to be exact, so its policy pads "
-                                  "nothing; leave one of them out")
+            raise InvalidArgument(f"Dim {self.name}: its claim is exact, so its policy pads "
+                                  "nothing; leave out the claim or the policy")
         low, high = self.min or 0, self.max
         if low < 0 or (high is not None and high < max(low, 1)):
             raise InvalidArgument(f"Dim {self.name}: no size lies between {low} and {high}")
@@ -82,7 +83,7 @@ class Dim:
             end = max(document.get("maximum", 0), *document.get("buckets", ()), end or 0)
         if self.max is not None and end is not None and end > self.max:
             raise InvalidArgument(f"Dim {self.name}: its policy has a bucket {end}, beyond max "
-                                  f"{self.max}; end it there, or give a larger max")
+                                  f"{self.max}; end the policy there, or give a larger max")
 
     def buckets(self, most=4096):
         """The first `most` buckets of this Dim, if it is padded. With "exact" every size is a
@@ -105,7 +106,7 @@ class Dim:
         if self.policy is not None:
             policy = policy_of(self.policy)
             if policy == (LEARN, None) and self.max is None:
-                raise InvalidArgument("buckets are learned up to `max`; give one")
+                raise InvalidArgument("buckets are learned up to `max`; give a `max`")
             policy = ended(policy, self.max)
         elif self._may_pad(pads) and self.max is not None:
             policy = started(self.max, START_UNASKED) if learns else (START_UNASKED, self.max)
@@ -153,7 +154,7 @@ def dim_of(given):
         return Dim(given)
     if isinstance(given, Dim):
         return given
-    raise InvalidArgument(f"dynamic: {given!r} is neither a coppice.Dim nor its name")
+    raise InvalidArgument(f"dynamic: {given!r} is neither a coppice.Dim nor the name of one")
 
 
 def policy_of(policy):
@@ -180,8 +181,9 @@ def policy_of(policy):
         return listed(map(operator.index, policy)), None
     except TypeError:
         raise InvalidArgument(
-            f"{policy!r} is not a policy; give words (\"pow2\", \"learn\"), (\"linear:16\", 256), "
-            "a list of sizes, what coppice.learn returns, or the path of JSON") from None
+            f"{policy!r} is not a policy; give a word such as \"pow2\" or \"learn\", a pair such "
+            "as (\"linear:16\", 256), a list of sizes, the result of coppice.learn, or the path of "
+            "a JSON file") from None
 
 
 def listed(sizes):
@@ -252,8 +254,9 @@ def joint_policy_of(policy, names, where, maxima=(None, None)):
     version."""
     whose = f"{where}: policy of {names[0]} and {names[1]}: "
     if isinstance(policy, str) and policy == LEARN:
-        raise InvalidArgument(f"{whose}two sizes together are learned from a log, with "
-                              "`coppice tune --column A --column B -o joint.json`; name that file")
+        raise InvalidArgument(f"{whose}a policy of two sizes is learned from a log, with `coppice "
+                              "tune --column A --column B -o joint.json`; give the path of that "
+                              "file")
     try:
         read = read_joint(policy, maxima)
         _core.joint_policy_buckets(read, 0)

@@ -32,7 +32,7 @@ def place_of(driver_result):
     if not found:
         return "; the device is lost: end the process. On the emulator, see Device.findings()"
     return (f": {found[-1]}. The device is lost: call coppice.reset_device(), then load, wrap or "
-            "compile again what was on it")
+            "compile everything on it again")
 
 
 @contextlib.contextmanager

@@ -52,8 +52,8 @@ def fit(package, traffic, *, memory="80GiB", weights=0, kv_bytes_per_token=0, kv
         elif isinstance(traffic, (str, os.PathLike)):
             files = [traffic]
         elif not isinstance(traffic, (list, tuple)):
-            raise errors.InvalidArgument("coppice.fit: traffic is not a path, list of paths or "
-                                         'dict; give "requests.csv" or {"decode.batch": sizes}')
+            raise errors.InvalidArgument("coppice.fit: traffic is not a path, a list of paths or "
+                                         'a dict; give "requests.csv" or {"decode.batch": sizes}')
         arguments = ["fit", package, "--json", "--traffic", *files, "--memory", memory, "--lanes",
                      lanes, "--buckets", buckets, "--padding-max", padding_max,
                      "--replays-min", replays_min, "--goal", goal, "--exact", exact]
@@ -83,7 +83,7 @@ def tables(sizes, folder):
         columns = [[*map(operator.index, values), *[""] * (rows - len(values))]
                    for values in sizes.values()]
     except TypeError as error:
-        raise errors.InvalidArgument(f"coppice.fit: a size of a call: {error}; give whole "
+        raise errors.InvalidArgument(f"coppice.fit: a size is not valid: {error}; give whole "
                                      "numbers") from None
     path = folder / "sizes.csv"
     lines = [",".join(sizes), *(",".join(map(str, row)) for row in zip(*columns))]

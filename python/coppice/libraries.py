@@ -69,5 +69,6 @@ def running_cupy(run):
         yield
         if run.context.phase == "record" and (pool.total_bytes(), pool.free_bytes()) != before:
             raise FailedPrecondition(
-                "the callable took memory of CuPy's own pool while it was recorded; replays would "
-                "write to that memory after CuPy has reused it: allocate on the thread of the call")
+                "the callable took memory from CuPy's own pool while it was recorded; replays "
+                "would write to that memory after CuPy has reused it: allocate on the thread of "
+                "the call")

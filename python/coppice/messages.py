@@ -22,10 +22,10 @@ NAMED = re.compile(rf"{MEMBER}(?:\(\))?")
 # Remedies that have another name, or another form, in Python.
 REMEDIES = {
     "give it with the program's constants":
-        "give it by coppice.load(..., constants={name: tensor}), or the path of a safetensors file "
-        "as constants",
-    "find out what holds with `coppice package claim`, or leave the policy out":
-        "find out what holds with `coppice package claim` and pass it as coppice.load(..., "
+        "give it with coppice.load(..., constants={name: tensor}), or the path of a safetensors "
+        "file as constants",
+    "find a claim with `coppice package claim`, or leave the policy out":
+        "find a claim with `coppice package claim` and pass it as coppice.load(..., "
         "claims={name: \"any\"}), or leave the policy out",
     "claim row independence or masking for all symbols":
         "claim=\"row_independent\" or another word of coppice.claims for all of them",
@@ -33,13 +33,14 @@ REMEDIES = {
         "make the session with recorder_ring_bytes",
     "set SessionOptions::keep_drawings": "make the session with keep_drawings=True",
     "launch on CallContext::stream()": "launch on coppice.current_stream()",
-    "pass what Register returns": "use what registering returns",
-    "warm up what it needs before setting it": "call warm() for that bucket before",
-    "or keep it alive in a chain": "or keep it alive by `with coppice.chain():`",
+    "pass the program that Register returns": "use the program that registering returns",
+    "warm up this bucket before you set strict mode":
+        "call warm() for this bucket before you set strict mode",
+    "or keep it alive in a chain": "or keep it alive with `with coppice.chain():`",
     "raise the budget of": "raise Session's budget_bytes of",
     "raise the budget": "raise Session's budget_bytes",
     "call Resume first": "call Session.resume() first",
-    "take the program into the capture by Include": "run it outside of the capture",
+    "add the program to the capture with Include": "run it outside of the capture",
 }
 SNAKE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

@@ -180,8 +180,8 @@ def policies_of(symbols, alone, joint, claims):
         pads = policy is not None and not (isinstance(policy, str) and policy == "exact")
         if pads and not claimed:
             raise InvalidArgument(f"load: a policy of {name} pads nothing without a claim, and the "
-                                  f"package has none; find out what holds with `coppice package "
-                                  f"claim`, and give claims={{{name!r}: ...}}: {FORMS}")
+                                  f"package has none; find a claim with `coppice package claim`, "
+                                  f"and give claims={{{name!r}: ...}}: {FORMS}")
         if policy is not None:
             given[name] = policy_for(policy, name, maximum)
             learned += [name] if is_learned(policy) else []
@@ -201,7 +201,7 @@ def policy_for(policy, name, maximum):
         _core.policy_buckets(given, 0)
     except Error as error:
         remedy = "" if maximum else (f"; the package gives {name} no maximum: if the policy has "
-                                     f"none either, give both, as ({policy!r}, 4096)")
+                                     f"none either, give a pair such as ({policy!r}, 4096)")
         raise type(error)(f"load: policy of {name}: {error}{remedy}") from error
     return given
 
@@ -329,7 +329,7 @@ class LoadedProgram(Shared):
             return inputs, ()
         if len(inputs) > len(self.inputs):
             raise InvalidArgument(f"{self.name} takes {len(self.inputs)} inputs, "
-                                  f"{', '.join(self.inputs)}; {len(inputs)} were given")
+                                  f"{', '.join(self.inputs)}, but {len(inputs)} were given")
         given = {**dict(zip(self.inputs, inputs)), **named}
         check_names(self.name, given, self.inputs + self.scalars, self.inputs + self.scalars)
         if len(given) < len(inputs) + len(named):
@@ -342,9 +342,10 @@ def check_names(where, given, known, needed):
     unknown = [name for name in given if name not in known]
     missing = [name for name in needed if name not in given]
     if unknown or missing:
-        parts = ([f"nothing is called {', '.join(unknown)}"] if unknown else []) + (
+        parts = ([f"there is no {', '.join(unknown)}"] if unknown else []) + (
             [f"{', '.join(missing)} is missing"] if missing else [])
-        raise InvalidArgument(f"{where}: {'; '.join(parts)}; it takes {', '.join(known) or 'none'}")
+        raise InvalidArgument(f"{where}: {'; '.join(parts)}; valid names: "
+                              f"{', '.join(known) or 'none'}")
 
 
 def placed(device, tensor):

@@ -17,7 +17,7 @@ def pytest_addoption(parser):
     group.addoption("--coppice-capability", type=int, metavar="N",
                     help="the compute capability to compile for: 80 (default), 86, 89 or 90")
     group.addoption("--coppice-seeds", type=int, metavar="N",
-                    help="run each test N times, each time with blocks and warps in another order")
+                    help="run each test N times, each time with blocks and warps in a new order")
     group.addoption("--coppice-seed", type=int, metavar="N",
                     help="the seed of the first order (default: 1)")
     group.addoption("--coppice-autotune", choices=("first", "compare"),

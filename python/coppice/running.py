@@ -86,7 +86,7 @@ def this_run():
     """The run of this thread. Raises FailedPrecondition if there is none."""
     found = find_run()
     if found is None:
-        raise FailedPrecondition("no wrapped callable runs on this thread")
+        raise FailedPrecondition("no wrapped callable is running on this thread")
     return found
 
 

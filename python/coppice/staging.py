@@ -32,9 +32,9 @@ def writable(tensor, name):
     if kind == "numpy" and tensor.flags.writeable:
         return tensor
     what = "is read-only" if kind == "numpy" else f"is a {type(tensor).__name__} of {kind}"
-    raise InvalidArgument(f"{name} {what}, and is written to; on the emulator give what "
-                          "Device.upload(tensor) returns, a PyTorch tensor on the CPU, or a "
-                          "writable NumPy array")
+    raise InvalidArgument(f"{name} {what}, but the program writes to it; on the emulator give "
+                          "the result of Device.upload(tensor), a PyTorch tensor on the CPU, or "
+                          "a writable NumPy array")
 
 
 def write(host, copied):

@@ -51,7 +51,7 @@ def dtype_of(dtype):
         word = str(dtype).rpartition(".")[2]
         known = DTYPES.get(word, word if word in DTYPES.values() else None)
         if known is None:
-            raise InvalidArgument(f"a tensor of {dtype}, which no program has")
+            raise InvalidArgument(f"a tensor has dtype {dtype}, which programs do not support")
         _dtypes[dtype] = known
     return known
 

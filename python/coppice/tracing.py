@@ -47,7 +47,7 @@ class Arguments:
                 raise
             raise Aborted(
                 f"{name}: {error}; while fn is recorded it must not wait for the device or read "
-                "from it, as a replay would not: pass the value as a number, or launch a kernel "
+                "from it, as a replay does not: pass the value as a number, or launch a kernel "
                 "that reads it", error.driver_result) from error
         except (TypeError, AttributeError) as error:
             if this_run().device.kind == "emulator" and is_of_tensor(error):
@@ -108,7 +108,7 @@ class Body:
             results = flatten(self.arguments.call(self.fn, values, self.name))
             if len(results) != len(self.names):
                 raise FailedPrecondition(f"{self.name} returned {len(results)} tensors, but "
-                                         f"{len(self.names)} when its outputs were found")
+                                         f"{len(self.names)} tensors when it was traced")
             for index, leaf in enumerate(results):
                 self.place(run, index, leaf.value, inputs)
             del values, results, leaf
@@ -117,7 +117,7 @@ class Body:
         """Makes a result an output, in place or by a copy."""
         context, where = run.context, f"{self.name}: {self.names[index]}"
         if not is_tensor(result):
-            raise FailedPrecondition(f"{where} is a {type(result).__name__}, no tensor")
+            raise FailedPrecondition(f"{where} is a {type(result).__name__}, not a tensor")
         check_place(run.device, result, where)
         address = address_of(result)
         if index in run.given and run.given[index].data_ptr() == address:
@@ -130,7 +130,7 @@ class Body:
         if layout_of(target) != layout_of(result):
             raise FailedPrecondition(
                 f"{where} is {describe(result)}, but the program expects {describe(target)} at "
-                "this bucket: the result depends on sizes in another way than when it was traced; "
+                "this bucket: the result depends on sizes differently than when it was traced; "
                 "give outputs=")
         kind = kind_of(result)
         if kind == "torch":
@@ -148,8 +148,8 @@ def check_place(device, tensor, where):
     """Raises InvalidArgument for a host tensor where one of the emulator is expected, because no
     graph contains its computation."""
     if device.kind == "emulator" and not isinstance(tensor, (_core.Tensor, _core.Output)):
-        raise InvalidArgument(f"{where} is a {type(tensor).__name__} of the host; on the emulator "
-                              "return a tensor that kernels wrote, as coppice.empty makes it")
+        raise InvalidArgument(f"{where} is a {type(tensor).__name__} on the host; on the emulator "
+                              "return a tensor that kernels wrote, such as one from coppice.empty")
 
 
 def describe(tensor):
@@ -200,8 +200,8 @@ class Traced:
         def value_at(point):
             seen = self.at(point)
             if len(seen.shapes) <= index or len(seen.shapes[index]) <= axis:
-                raise InvalidArgument(f"{self.wrapped.name} returns other outputs at "
-                                      f"{point}; make it a variant of its own")
+                raise InvalidArgument(f"{self.wrapped.name} returns different outputs at "
+                                      f"{point}; wrap another function for these sizes")
             return seen.shapes[index][axis]
 
         return expression_of(value_at, sizes, dims,

@@ -205,7 +205,7 @@ class Wrapped(Shared):
             return variant
         if len(self._variants) != 1:
             raise FailedPrecondition(f"{self.name}: {len(self._variants)} variants are known; give "
-                                     "an example call's arguments")
+                                     "the arguments of an example call")
         return next(iter(self._variants.values()))
 
     # What is known.
@@ -311,9 +311,9 @@ class Wrapped(Shared):
         self._told_ended = True
         last = set(next(reversed(self._variants))[0])
         names = ", ".join(dict.fromkeys(entry[0] for entry in key if entry not in last))
-        log.warning("%s: has %d variants; each further one ends the oldest; what differs from call "
-                    "to call is %s: make it a Dim if it is a size, else pass it in a tensor",
-                    self.name, VARIANTS_MAX, names or "which arguments there are")
+        log.warning("%s: has %d variants; each further variant ends the oldest; different from "
+                    "call to call: %s; make a size a Dim, and pass any other value in a tensor",
+                    self.name, VARIANTS_MAX, names or "the set of arguments")
 
     def shown_as(self, call):
         """The library whose tensors fn gets on CUDA."""
@@ -369,15 +369,16 @@ def read_policies(policies, dims, name):
     alone, joint = apart(policies, f"{name}: policies")
     for known in (*alone, *(one for names in joint for one in names)):
         if known not in dims:
-            raise InvalidArgument(f"{name}: policies: there is no Dim {known}; there are "
+            raise InvalidArgument(f"{name}: policies: there is no Dim {known}; valid names: "
                                   f"{', '.join(dims) or 'none'}")
     for one, policy in alone.items():
         dims[one] = dataclasses.replace(dims[one], policy=policy)
     for names in joint:
         for one in names:
             if dims[one].policy is not None:
-                raise InvalidArgument(f"{name}: policies: Dim {one} has a policy of its own, and "
-                                      f"is in that of {names[0]} and {names[1]}; give only one")
+                raise InvalidArgument(f"{name}: policies: Dim {one} has its own policy, and is "
+                                      f"also in the policy of {names[0]} and {names[1]}; give only "
+                                      "one")
     return {names: joint_policy_of(policy, names, name, [dims[one].max for one in names])
             for names, policy in joint.items()}
 
@@ -390,7 +391,7 @@ def check_arguments(name, signature, static, mutates, fills):
 
 def check_path(where, path, signature):
     if path.split(".")[0] not in signature.parameters:
-        raise InvalidArgument(f"{where}: there is no parameter {path}; there are "
+        raise InvalidArgument(f"{where}: there is no parameter {path}; valid names: "
                               f"{', '.join(signature.parameters) or 'none'}")
 
 
@@ -420,9 +421,9 @@ def check_no_list(where, path, arguments):
     while isinstance(inner, (list, tuple)) and inner:
         inner = inner[0]
     if inner is not value and isinstance(inner, (int, float)):
-        raise InvalidArgument(f"{where}: {path} is a {type(value).__name__} of numbers, and a "
-                              "tensor is needed; give numpy.asarray(..., numpy.float32), or a "
-                              "tensor of PyTorch, of the element type that fn takes")
+        raise InvalidArgument(f"{where}: {path} is a {type(value).__name__} of numbers, but a "
+                              "tensor is needed; give numpy.asarray(..., numpy.float32) or a "
+                              "PyTorch tensor, with the element type that fn takes")
 
 
 def is_left_out(path, arguments):
@@ -478,7 +479,7 @@ class Call:
             elif isinstance(varying, str):
                 self.sizes.setdefault(varying, int(leaf.value))
                 if self.sizes[varying] != leaf.value:
-                    raise InvalidArgument(f"{leaf.path} is {leaf.value}, and {varying} is "
+                    raise InvalidArgument(f"{leaf.path} is {leaf.value}, but {varying} is "
                                           f"{self.sizes[varying]} elsewhere in the call")
                 key.append((leaf.path, varying))
             else:
@@ -493,12 +494,12 @@ class Call:
     def vary(self, leaf, shape, varying):
         shape = list(shape)
         if not isinstance(varying, dict):
-            raise InvalidArgument(f"dynamic: {leaf.path} is a tensor; say which of its axes vary, "
-                                  f"as {{axis: {varying!r}}}")
+            raise InvalidArgument(f"dynamic: {leaf.path} is a tensor; give the axes that vary, as "
+                                  f"{{axis: {varying!r}}}")
         beyond = [axis for axis in varying if not 0 <= axis < len(shape)]
         if beyond:
-            raise InvalidArgument(f"dynamic: {leaf.path} has {len(shape)} axes, and axis "
-                                  f"{beyond[0]} is named; count axes from 0")
+            raise InvalidArgument(f"dynamic: {leaf.path} has {len(shape)} axes, but axis "
+                                  f"{beyond[0]} is given; count axes from 0")
         for axis, text in varying.items():
             if text.isidentifier():
                 self.sizes.setdefault(text, shape[axis])
@@ -520,8 +521,8 @@ class Call:
 def check_static(device, path, tensor):
     """Raises InvalidArgument for a tensor of the host, which the emulator's kernels cannot read."""
     if device.kind == "emulator" and not isinstance(tensor, (_core.Tensor, _core.Output)):
-        raise InvalidArgument(f"{path} is static; on the emulator pass what Device.upload(tensor) "
-                              "returns")
+        raise InvalidArgument(f"{path} is static; on the emulator pass the result of "
+                              "Device.upload(tensor)")
 
 
 def shallow_key(args):
@@ -667,8 +668,9 @@ class Variant:
             bucket = [bucket]
         if isinstance(bucket, dict):
             if set(bucket) != set(self.symbols):
-                raise InvalidArgument(f"warm: a bucket names {', '.join(map(str, bucket))}; it has "
-                                      f"sizes of {', '.join(self.symbols) or 'nothing'}")
+                raise InvalidArgument(f"warm: a bucket has the sizes "
+                                      f"{', '.join(map(str, bucket))}; it needs "
+                                      f"{', '.join(self.symbols) or 'none'}")
             bucket = [bucket[name] for name in self.symbols]
         return list(bucket)
 

@@ -81,7 +81,7 @@ class Tensor:
 
     @property
     def device(self) -> object:
-        """The device that it is on."""
+        """The device that the tensor is on."""
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -118,7 +118,7 @@ class Package:
 
     @property
     def device(self) -> object:
-        """The device that it is loaded on."""
+        """The device that the package is loaded on."""
 
     def __copy__(self) -> object:
         """The object itself."""
@@ -136,19 +136,19 @@ class Device:
         The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:
         90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs
         work, and whether reads of unwritten bytes, and races that change no bit of what a
-        kernel writes, are findings. Raises Unavailable without such a device,
-        FailedPrecondition if the process has an emulator.
+        kernel writes, are findings. Raises Unavailable if there is no such device,
+        FailedPrecondition if the process already has an emulator.
         """
 
     def findings(self, since: int = 0) -> list[str]:
         """
-        The findings of the emulator so far, one line each, equal ones once: races, accesses
-        out of bounds. `since`: an earlier finding_count(); only later findings are
-        returned.
+        The findings of the emulator so far, such as races and accesses out of bounds: one
+        line each, without duplicates. `since`: an earlier finding_count(); only later
+        findings are returned.
         """
 
     def finding_count(self) -> int:
-        """The number of findings so far; equal ones all count."""
+        """The number of findings so far, including duplicates."""
 
     @property
     def kind(self) -> str:
@@ -171,7 +171,7 @@ class Device:
         """The device's own stream, made at its first use."""
 
     def make_current(self) -> None:
-        """Makes its context current on this thread."""
+        """Makes the device's context current on this thread."""
 
     def synchronize(self) -> None:
         """Waits for all work. Raises an error of that work, once."""
@@ -195,16 +195,16 @@ class Device:
 
     def load_package(self, package: object, *, allow_ptx: bool = False, trusted_keys: Sequence[bytes] = ()) -> Package:
         """
-        Loads a kernel package: a path of a folder or zip file, or a zip file's bytes.
-        `allow_ptx`: a GPU may compile PTX, which takes seconds. `trusted_keys`: Ed25519
-        keys of 32 bytes, one of which must have signed the package.
+        Loads a kernel package: the path of a folder or zip file, or the bytes of a zip file.
+        `allow_ptx`: whether a GPU may compile PTX, which takes seconds. `trusted_keys`:
+        Ed25519 keys of 32 bytes, one of which must have signed the package.
         """
 
     def load_kernels(self, image: bytes) -> Kernels:
         """
-        Loads kernels out of a cubin, a fatbin or the text of PTX, as bytes. The emulator
-        executes PTX. Raises InvalidArgument or Unimplemented with what the driver's
-        compiler says.
+        Loads kernels from a cubin, a fatbin or PTX text, as bytes. The emulator executes
+        PTX. Raises InvalidArgument or Unimplemented with the message of the driver's
+        compiler.
         """
 
     def launch(self, kernel: Kernel, grid: object, block: object, arguments: list, stream: int = 0, *, shared_bytes: int = 0, cluster: object = (1, 1, 1), cooperative: bool = False, programmatic: bool = False) -> None:
@@ -224,23 +224,25 @@ class Device:
         """
 
     def fill(self, to: int, bytes: int, value: int = 0, stream: int = 0) -> None:
-        """Sets bytes at an address of the device, likewise."""
+        """
+        Sets bytes at an address of the device to `value`, in the same order as copy().
+        """
 
     def driver_function(self, name: str) -> int:
         """
-        The address of a function of CUDA's driver, for ctypes, on the emulator as on a GPU.
+        The address of a function of the CUDA driver, for ctypes, on a GPU or the emulator.
         Raises NotFound.
         """
 
     def holds(self, address: int) -> bool:
         """
-        Whether the device has memory at an address, also while a stream captures.
+        Whether the device has memory at an address. Works while a stream captures, too.
         """
 
     def lend_memory(self, lend: bool = True) -> None:
         """
-        Makes it the device from which coppice_external_allocate takes memory if no callable
-        runs; False: there is no such device. coppice.torch.allocator() calls this.
+        Makes this the device from which coppice_external_allocate takes memory when no
+        callable is running. False: no device is. coppice.torch.allocator() calls this.
         """
 
     def __copy__(self) -> object:
@@ -262,7 +264,8 @@ class Kernel:
     @property
     def parameter_bytes(self) -> object:
         """
-        Bytes of each parameter, in order; None if the driver is older than CUDA 12.4.
+        Size of each parameter in bytes, in order; None if the driver is older than CUDA
+        12.4.
         """
 
     def __copy__(self) -> object:
@@ -301,7 +304,7 @@ class Lease:
 
     @property
     def reason(self) -> str:
-        """Why it did not replay: "new_bucket"; "none" if it did."""
+        """Why the call did not replay, such as "new_bucket"; "none" if it did."""
 
     @property
     def call_number(self) -> int:
@@ -334,10 +337,10 @@ class Lease:
 
 class Output:
     """
-    One output of a call, which keeps its lease. It is read by DLPack: in place on CUDA,
-    where calls that would write over it are refused until the consumer drops it; on the
-    emulator as a copy on the CPU. Reading it after it was overwritten raises
-    StaleOutput.
+    One output of a call, which keeps its lease. Other libraries read it through DLPack:
+    in place on CUDA, where calls that would write over it are refused until the
+    consumer drops it; on the emulator, as a copy on the CPU. Reading it after it was
+    overwritten raises StaleOutput.
     """
 
     def numpy(self) -> object:
@@ -357,7 +360,7 @@ class Output:
 
     @property
     def index(self) -> int:
-        """Its number among the outputs."""
+        """The index of this output."""
 
     @property
     def device(self) -> object: ...
@@ -377,7 +380,7 @@ class Output:
     @property
     def count(self) -> Tensor:
         """
-        Where the device writes the real size of the output, for `counts` of
+        The tensor to which the device writes the real size of the output, for `counts` of
         Program.run. Later calls may overwrite it, like the output.
         """
 
@@ -385,10 +388,13 @@ class Output:
         """The address of the first element."""
 
     def to_host(self, stream: int = 0) -> HostTensor:
-        """A copy on the host. Waits for it."""
+        """A copy on the host. Waits for the copy."""
 
     def to_host_sized(self, stream: int = 0) -> HostTensor:
-        """A copy on the host, of the size that the device counted. Waits for it."""
+        """
+        A copy on the host, of the size that the device counted. Waits for the
+        copy.
+        """
 
     def __dlpack__(self, *, stream: object | None = None, max_version: object | None = None, dl_device: object | None = None, copy: object | None = None) -> object: ...
 
@@ -423,12 +429,13 @@ class Context:
     @property
     def workspace(self) -> int:
         """
-        Address of the workspace for libraries, of the lane or of an inclusion; 0: none.
+        Address of the workspace for libraries; 0 if there is none. Each lane has one, and
+        so has each included call.
         """
 
     @property
     def workspace_bytes(self) -> int:
-        """Bytes of it."""
+        """Size of the workspace in bytes."""
 
     @property
     def device(self) -> object: ...
@@ -444,8 +451,8 @@ class Context:
 
     def offsets(self, ragged: int) -> Tensor:
         """
-        For ragged sequences by their number: where each begins, and where the last one
-        ends.
+        The offsets of ragged sequences, by their number in the spec: where each sequence
+        begins, and where the last one ends.
         """
 
     def output(self, index: int) -> Tensor:
@@ -459,7 +466,7 @@ class Context:
         """
 
     def alias_output(self, index: int, address: int) -> None:
-        """Says that an output lies in an input."""
+        """Declares that an output lies in an input."""
 
     def allocate(self, bytes: int, label: str | None = None) -> int:
         """Memory of this run; profilers call it `label`."""
@@ -481,9 +488,9 @@ class Context:
 
 def external_stats() -> dict:
     """
-    Blocks that other libraries got so far: run_blocks in runs of callables,
-    left_blocks of these that the run did not free, device_blocks elsewhere, late_frees
-    that did nothing.
+    Numbers of blocks that other libraries have allocated: run_blocks, in runs of
+    callables; left_blocks, those of run_blocks that the run did not free;
+    device_blocks, outside of runs. late_frees: frees that did nothing.
     """
 
 def metrics_content_type(format: str) -> str:
@@ -508,8 +515,9 @@ class Chain:
 class Loan:
     """
     The idle memory of a lane of a session. Calls of the lane are refused until the loan
-    ends: at the end of `with` (in the order of the device's own stream), by give_back,
-    or when this object is destroyed; all work on the memory must have run by then.
+    ends: at the end of `with` (in the order of the device's own stream), with
+    give_back(), or when this object is destroyed. By then, all work on the memory must
+    have run.
     """
 
     @property
@@ -552,17 +560,17 @@ class Session:
         graphs_per_program_max=1024
             Graphs of a program on a lane. -1: none.
         rerecords_per_bucket_max=128
-            How often a bucket may be recorded again because a static input moved; one more
-            counts as a graph over the limit. -1: none.
+            How often a bucket may be recorded again because a static input moved; after that,
+            `on_limit` says what the call does. -1: none.
         static_moves_max=32
-            Recordings of one bucket in which a static input may have moved; after one more,
-            every call copies it. -1: none.
+            How often a static input may move in one bucket; after one more move, every call
+            copies it. -1: none.
         on_limit="eager"
             What a call does if it would need one graph too many: "eager", "error" or "evict".
         on_budget="evict"
             What a recording does if it lacks room: "eager", "error" or "evict".
         keep_drawings=False
-            Keeps a drawing of every recording, to be dumped.
+            Keeps a drawing of every recording, so that it can be dumped.
         window_bytes=0
             Virtual size of a lane's windows; 0: device memory.
         workspace_bytes=0
@@ -603,7 +611,7 @@ class Session:
             Host memory that the ring of each lane has; 0: nothing is recorded. 0 to
             1,099,511,627,776.
         recorder_calls_max=65536
-            Most calls in a ring.
+            Maximum number of calls in a ring.
         recorder_outputs=False
             Whether outputs are copied to the ring, too, so that a replay can compare them.
         recorder_static_bytes_max=0
@@ -621,7 +629,7 @@ class Session:
     def close(self) -> None:
         """
         Waits for the work in flight and gives everything back. If another call of the
-        session is under way, on any thread, that call does so when it ends.
+        session is running, on any thread, the session closes when that call ends.
         """
 
     def __enter__(self) -> object: ...
@@ -643,7 +651,7 @@ class Session:
         """Restarts the generator of random numbers."""
 
     def evict(self, program: object | None = None) -> int:
-        """Drops the graphs of a program, or all. Returns how many."""
+        """Drops the graphs of a program, or all graphs. Returns their number."""
 
     def trim(self) -> None:
         """Gives back memory that no lease holds."""
@@ -673,7 +681,7 @@ class Session:
 
     def stats(self) -> coppice.figures.SessionStats:
         """
-        Counts of calls, by how they ran and why, and of events of graphs and inputs.
+        Counts of calls by kind and by reason, and counts of graph and input events.
         """
 
     def memory(self) -> coppice.figures.MemoryUsage:
@@ -691,25 +699,25 @@ class Session:
         """
 
     def save_profile(self, path: str) -> None:
-        """Writes which buckets traffic used, for load_profile."""
+        """Writes the buckets that traffic used, for load_profile."""
 
     def load_profile(self, path: str, *, bindings: list = [], graphs_max: int = 0, bytes_max: int = 0) -> dict:
         """
-        Records the buckets of a profile, the most useful first. Returns how many were
-        recorded, were recorded already, and were left out.
+        Records the buckets of a profile, the most useful first. Returns how many buckets
+        were recorded, how many were recorded already, and how many were left out.
         """
 
     def save_case(self, path: str, why: str = '', *, lane: int = 0, values: str = 'keep') -> None:
         """
-        Writes the calls that the flight recorder has of a lane to a file, which
-        `coppice replay` runs; needs recorder_ring_bytes. Works also after a fault of the
-        device. `values`: "keep", "noise" in their place, or "special": noise, but zeros,
-        infinities and NaNs stay.
+        Saves the calls of a lane that the flight recorder holds, as a file for `coppice
+        replay`. Needs recorder_ring_bytes. Also works after a fault of the device. `values`:
+        "keep" keeps the values; "noise" replaces them; "special" replaces them, but
+        keeps zeros, infinities and NaNs.
         """
 
     def dump(self, lane: int, number: int) -> str:
         """
-        A recording that `buckets` lists, in Graphviz's DOT; needs keep_drawings.
+        A recording that buckets() lists, in Graphviz's DOT; needs keep_drawings.
         """
 
     def mark(self, name: str) -> None:
@@ -788,27 +796,27 @@ class Program:
         """Ends a binding: drops the graphs that no other binding can use. Waits."""
 
     def reset(self) -> None:
-        """Forgets everything that was recorded and learned about it."""
+        """Forgets everything that was recorded and learned about the program."""
 
     def unregister(self) -> None:
         """Ends the program. Waits."""
 
     def warm(self, buckets: Sequence[Sequence[int]], binding: object | None = None, scalars: object = (), scratch: object | None = None, progress: object | None = None, lane: int = 0) -> None:
         """
-        Records buckets ahead of traffic: a list of padded extents each. progress(done,
-        total) is called after each.
+        Records buckets ahead of traffic. `buckets`: for each bucket, a list of padded
+        extents. progress(done, total) is called after each bucket.
         """
 
     def plan(self, buckets: Sequence[Sequence[int]], scalars: object = ()) -> list:
         """
-        Plans buckets of a package's program without mapping or running anything: for each,
-        plan_height and live_bytes, in bytes, and plan_method.
+        Plans buckets of a package's program without mapping or running anything. Returns
+        plan_height and live_bytes, in bytes, and plan_method for each bucket.
         """
 
     def __call__(self, inputs: object, binding: object | None = None, stream: int = 0) -> object:
         """
-        Like run, but returns the output, or a tuple of several, each of which keeps the
-        lease.
+        Like run, but returns the output, or a tuple if there are several outputs, each of
+        which keeps the lease.
         """
 
     def run(self, inputs: object, scalars: object = (), extents: object = (), binding: object | None = None, stream: int = 0, lane: int = 0, output_mode: object | None = None, targets: object = (), donated: object = (), poison: object | None = None, counts: object = ()) -> Lease:
@@ -838,16 +846,17 @@ class Program:
     def rebucket(self, symbol: str, *, dry_run: bool = False, period: int | None = None, buckets: int | None = None, added_max: int | None = None, gain_min: float | None = None, max_ratio: float | None = None, max_gap: int = 0, graphs_max: int | None = None, graphs_per_minute: int | None = None, cost_per_byte: float = 0.0, binding: object | None = None, scratch: object | None = None) -> dict:
         """
         Learns the buckets of an observed symbol again from its calls, and swaps them in if
-        that saves enough. Graphs of new buckets are recorded first; if there are any, it
+        that saves enough. Records the graphs of new buckets first; if it records any, it
         waits for the device.
 
-        period: calls before it learns again (2000). buckets: the most buckets, besides those
-        above all calls (as many as there are). added_max: how many of these may be new (4).
-        gain_min: percentage points of waste that a swap must save (1). max_ratio, max_gap:
-        caps on the padding of a call (1.25 and 2 up to 512, else 1.5 and 1); 0: none.
-        graphs_max, graphs_per_minute: graphs to record at most (16 and 64). cost_per_byte:
-        the price of a byte of graphs, in elements of padding per call (0); with a price, a
-        ladder that pads more may win if it has fewer graphs.
+        period: calls before it learns again (2000). buckets: the maximum number of buckets,
+        not counting those above the largest call (the current number). added_max: how many
+        buckets may be new (4). gain_min: percentage points of waste that a swap must save
+        (1). max_ratio, max_gap: caps on the padding of a call; 0: no cap (1.25 and 2 if the
+        largest bucket is at most 512, otherwise 1.5 and 1). graphs_max, graphs_per_minute:
+        the maximum number of graphs to record (16 and 64). cost_per_byte: the price of a
+        byte of graphs, in elements of padding per call (0); with a price, a ladder that pads
+        more may win if it has fewer graphs.
 
         Returns outcome ("not due", "kept", "limited", "not recorded", "would swap",
         "swapped"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and
@@ -863,10 +872,10 @@ class Program:
         """
 
     def observed(self, symbol: str) -> str:
-        """What was observed of a symbol, as JSON."""
+        """The observed sizes of a symbol, as JSON."""
 
     def set_observed(self, symbol: str, text: str) -> None:
-        """Continues from what was observed elsewhere."""
+        """Continues from sizes that were observed elsewhere."""
 
     def __copy__(self) -> object:
         """The object itself."""
@@ -876,14 +885,14 @@ class Program:
 
 def policy_buckets(policy: object, most: int = 4096) -> tuple:
     """
-    The number of buckets of a policy, and the first `most` of them. A policy is a text,
-    or (text, maximum). Raises InvalidArgument for an unknown policy.
+    The number of buckets of a policy, and the first `most` of them. A policy is a
+    string, or (string, maximum). Raises InvalidArgument for an unknown policy.
     """
 
 def joint_policy_buckets(policy: object, most: int = 4096) -> tuple:
     """
-    The same for a policy of two sizes, which is a text, or (text, (maximum, maximum)):
-    buckets are pairs.
+    Like policy_buckets, but for a policy of two sizes: a string, or (string, (maximum,
+    maximum)). Its buckets are pairs.
     """
 
 def learn_policy(sizes: Sequence[int], counts: Sequence[float], *, limit: int, buckets: int, price: float, align: int, forced: Sequence[int], prior: float, max_ratio: float, max_gap: int) -> str:

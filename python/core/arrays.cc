@@ -86,14 +86,14 @@ DLDataType DTypeOfTypestr(const std::string& typestr, const char* what, size_t i
         return {.code = code, .bits = static_cast<uint8_t>(8 * bytes), .lanes = 1};
     }
   }
-  Raise("InvalidArgument", what, " ", index, ": __cuda_array_interface__ has the typestr '",
-        typestr, "'");
+  Raise("InvalidArgument", what, " ", index,
+        ": __cuda_array_interface__ has the unsupported typestr '", typestr, "'");
 }
 
 [[noreturn]] void RaiseNoTensor(nb::handle object, const char* what, size_t index) {
   Raise("InvalidArgument", what, " ", index, ": a ",
         nb::str(object.type().attr("__qualname__")).c_str(),
-        " is not a tensor; give one with __dlpack__ or __cuda_array_interface__");
+        " is not a tensor; give an object with __dlpack__ or __cuda_array_interface__");
 }
 
 }  // namespace
@@ -160,7 +160,8 @@ void Array::ReadCudaArrayInterface(nb::handle interface,
   const nb::tuple shape(interface["shape"]);
   const auto typestr = Given<std::string>(interface["typestr"], "typestr");
   const nb::object strides = interface.attr("get")("strides");
-  if (shape.size() > kRankMax) Raise("InvalidArgument", "a tensor of more than 8 axes");
+  if (shape.size() > kRankMax)
+    Raise("InvalidArgument", "a tensor has more than 8 axes; reshape it");
   const DLDataType dtype = DTypeOfTypestr(typestr, what, index);
   int64_t dense = 1;
   for (size_t axis = shape.size(); axis-- > 0;) {
@@ -187,27 +188,27 @@ void Array::MoveTo(void* data, DLDevice device) {
 
 void CheckShape(const DLTensor& tensor, const char* what) {
   const auto refuse = [&](const std::string& why) { Raise("InvalidArgument", what, ": ", why); };
-  if (tensor.ndim > kRankMax) refuse("more than 8 axes; reshape it");
+  if (tensor.ndim > kRankMax) refuse("it has more than 8 axes; reshape it");
   int64_t last = BytesOf(tensor.dtype);
   int64_t dense = last;
   bool fits = true;
   bool empty = false;
   for (int axis = tensor.ndim - 1; axis >= 0; --axis) {
     const int64_t size = tensor.shape[axis];
-    if (size < 0) refuse("a size of " + std::to_string(size));
+    if (size < 0) refuse("it has a negative size, " + std::to_string(size));
     empty = empty || size == 0;
     int64_t step = dense;
     int64_t reach = 0;
     fits = !__builtin_mul_overflow(dense, std::max<int64_t>(size, 1), &dense) && fits;
     if (size <= 1) continue;
     if (tensor.strides != nullptr) {
-      if (tensor.strides[axis] < 0) refuse("negative strides; copy it first");
+      if (tensor.strides[axis] < 0) refuse("it has negative strides; copy it first");
       fits = !__builtin_mul_overflow(tensor.strides[axis], BytesOf(tensor.dtype), &step) && fits;
     }
     fits = !__builtin_mul_overflow(size - 1, step, &reach) &&
            !__builtin_add_overflow(last, reach, &last) && fits;
   }
-  if (!fits && !empty) refuse("more bytes than fit into 64 bits");
+  if (!fits && !empty) refuse("its size in bytes does not fit into 64 bits");
 }
 
 int64_t SpanBytes(const DLTensor& tensor) {

@@ -149,9 +149,10 @@ void BindContexts(nb::module_& module) {
                    "Address of the parameter block, which has the real extents.")
       .def_prop_ro(
           "workspace", &RunInfo<&coppice_context_info::workspace>,
-          "Address of the workspace for libraries, of the lane or of an inclusion; 0: none.")
+          "Address of the workspace for libraries; 0 if there is none. Each lane has one, and\n"
+          "so has each included call.")
       .def_prop_ro("workspace_bytes", &RunInfo<&coppice_context_info::workspace_bytes>,
-                   "Bytes of it.")
+                   "Size of the workspace in bytes.")
       .def_prop_ro("device", &Context::device)
       .def("extent", &AskRun<&coppice_context_extent, int>, nb::arg("symbol"),
            "The padded extent of a symbol by its number, in elements.")
@@ -160,8 +161,8 @@ void BindContexts(nb::module_& module) {
       .def("input", &Shown<&coppice_context_input>, nb::arg("index"),
            "An input, at padded extents.")
       .def("offsets", &Shown<&coppice_context_offsets>, nb::arg("ragged"),
-           "For ragged sequences by their number: where each begins, and where the last one\n"
-           "ends.")
+           "The offsets of ragged sequences, by their number in the spec: where each sequence\n"
+           "begins, and where the last one ends.")
       .def("output", &Shown<&coppice_context_output>, nb::arg("index"),
            "Allocates an output, once.")
       .def("add_break", &AddBreak, nb::arg("step"),
@@ -169,7 +170,7 @@ void BindContexts(nb::module_& module) {
            "without a graph runs this host code at once, and every replay runs it between the\n"
            "two graphs.")
       .def("alias_output", &AskRun<&coppice_context_alias_output, int, uint64_t>, nb::arg("index"),
-           nb::arg("address"), "Says that an output lies in an input.")
+           nb::arg("address"), "Declares that an output lies in an input.")
       .def("allocate", &Allocate, nb::arg("bytes"), nb::arg("label") = nb::none(),
            "Memory of this run; profilers call it `label`.")
       .def("free", &AskRun<&coppice_context_free, uint64_t>, nb::arg("address"),

@@ -95,7 +95,7 @@ std::unique_ptr<Tensor> View(const nb::object& self,
   Layout layout = Layout::Dense(DTypeNamed(dtype), shape);
   if (!strides.is_none()) layout.strides = Given<std::vector<int64_t>>(strides, "strides");
   if (layout.strides.size() != layout.shape.size())
-    Raise("InvalidArgument", "strides: give one for each axis");
+    Raise("InvalidArgument", "strides: give one stride for each axis");
   layout.Check();
   return std::make_unique<Tensor>(self, std::move(layout), address, owner);
 }
@@ -189,7 +189,7 @@ bool Device::ExportsCopies(const nb::object& dl_device, const nb::object& copy) 
   }
   if (!is_emulator() && !asked_for_host) return false;
   if (!copy.is_none() && !Given<bool>(copy, "copy"))
-    Raise("InvalidArgument", "__dlpack__: only a copy can be on the CPU, and copy is False");
+    Raise("InvalidArgument", "__dlpack__: only a copy can be on the CPU, but copy is False");
   return true;
 }
 
@@ -222,17 +222,17 @@ nb::str Manifest(const Package& package) {
 void BindPackages(nb::module_& module) {
   nb::class_<Package>(module, "Package", "A kernel package, loaded on a device.")
       .def_prop_ro("manifest", &Manifest, "manifest.json, as canonical JSON.")
-      .def_prop_ro("device", &Package::device, "The device that it is loaded on.");
+      .def_prop_ro("device", &Package::device, "The device that the package is loaded on.");
 }
 
 void BindFindings(nb::class_<Device>& device) {
   device
       .def("findings", &Device::FindingsSince, nb::arg("since") = 0,
-           "The findings of the emulator so far, one line each, equal ones once: races, accesses\n"
-           "out of bounds. `since`: an earlier finding_count(); only later findings are\n"
-           "returned.")
+           "The findings of the emulator so far, such as races and accesses out of bounds: one\n"
+           "line each, without duplicates. `since`: an earlier finding_count(); only later\n"
+           "findings are returned.")
       .def("finding_count", &AskDevice<&coppice_device_finding_count>,
-           "The number of findings so far; equal ones all count.")
+           "The number of findings so far, including duplicates.")
       .def("_reset", &Device::Reset);  // coppice.reset_device closes the sessions before.
 }
 
@@ -242,8 +242,8 @@ constexpr const char* kOpens =
     "The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:\n"
     "90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs\n"
     "work, and whether reads of unwritten bytes, and races that change no bit of what a\n"
-    "kernel writes, are findings. Raises Unavailable without such a device,\n"
-    "FailedPrecondition if the process has an emulator.";
+    "kernel writes, are findings. Raises Unavailable if there is no such device,\n"
+    "FailedPrecondition if the process already has an emulator.";
 
 }  // namespace
 
@@ -284,7 +284,7 @@ void BindDevices(nb::module_& module) {
                    "Bytes of its memory.")
       .def_prop_ro("stream", &Device::own_stream, "The device's own stream, made at its first use.")
       .def("make_current", &AskDevice<&coppice_device_make_current>,
-           "Makes its context current on this thread.")
+           "Makes the device's context current on this thread.")
       .def("synchronize", &AskDevice<&coppice_device_synchronize>,
            "Waits for all work. Raises an error of that work, once.")
       .def("create_stream", &Device::CreateStream, "Creates a stream, which belongs to the caller.")
@@ -306,9 +306,9 @@ void BindDevices(nb::module_& module) {
            "A tensor in memory that `owner` keeps alive.")
       .def("load_package", &LoadPackage, nb::arg("package"), nb::kw_only(),
            nb::arg("allow_ptx") = false, nb::arg("trusted_keys") = nb::make_tuple(),
-           "Loads a kernel package: a path of a folder or zip file, or a zip file's bytes.\n"
-           "`allow_ptx`: a GPU may compile PTX, which takes seconds. `trusted_keys`: Ed25519\n"
-           "keys of 32 bytes, one of which must have signed the package.");
+           "Loads a kernel package: the path of a folder or zip file, or the bytes of a zip file.\n"
+           "`allow_ptx`: whether a GPU may compile PTX, which takes seconds. `trusted_keys`:\n"
+           "Ed25519 keys of 32 bytes, one of which must have signed the package.");
 }
 
 }  // namespace coppice::python

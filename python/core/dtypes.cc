@@ -40,7 +40,7 @@ std::string_view NameOf(DLDataType dtype) {
     if (named.dtype.code == dtype.code && named.dtype.bits == dtype.bits && dtype.lanes == 1)
       return named.name;
   }
-  Raise("InvalidArgument", "dtype: coppice has none of DLPack's code ", dtype.code, " with ",
+  Raise("InvalidArgument", "dtype: coppice has no dtype for DLPack code ", dtype.code, " with ",
         dtype.bits, " bits and ", dtype.lanes, " lanes");
 }
 

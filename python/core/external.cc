@@ -122,30 +122,32 @@ void BindExternals(nb::module_& module) {
       "copy", &Copy, nb::arg("to"), nb::arg("source"), nb::arg("bytes"), nb::arg("stream") = 0,
       "Copies bytes between two addresses of the device, in the order of `stream` (0: the\n"
       "device's own), into its capture if it captures.");
-  AddMethod<Device>("fill", &Fill, nb::arg("to"), nb::arg("bytes"), nb::arg("value") = 0,
-                    nb::arg("stream") = 0, "Sets bytes at an address of the device, likewise.");
+  AddMethod<Device>(
+      "fill", &Fill, nb::arg("to"), nb::arg("bytes"), nb::arg("value") = 0, nb::arg("stream") = 0,
+      "Sets bytes at an address of the device to `value`, in the same order as copy().");
   AddMethod<Device>(
       "driver_function", &DriverFunction, nb::arg("name"),
-      "The address of a function of CUDA's driver, for ctypes, on the emulator as on a GPU.\n"
+      "The address of a function of the CUDA driver, for ctypes, on a GPU or the emulator.\n"
       "Raises NotFound.");
-  AddMethod<Device>("holds", &Holds, nb::arg("address"),
-                    "Whether the device has memory at an address, also while a stream captures.");
+  AddMethod<Device>(
+      "holds", &Holds, nb::arg("address"),
+      "Whether the device has memory at an address. Works while a stream captures, too.");
   AddMethod<Device>(
       "lend_memory",
       [](const Device& self, bool lend) {
         Ask<&coppice_external_allocator_use>(lend ? self.handle() : nullptr);
       },
       nb::arg("lend") = true,
-      "Makes it the device from which coppice_external_allocate takes memory if no callable\n"
-      "runs; False: there is no such device. coppice.torch.allocator() calls this.");
+      "Makes this the device from which coppice_external_allocate takes memory when no\n"
+      "callable is running. False: no device is. coppice.torch.allocator() calls this.");
   AddMethod<Context>(
       "add_graph", &AddGraph, nb::arg("graph"),
       "Puts a CUgraph, by its address, into the run. The caller must keep what its nodes\n"
       "use. Raises InvalidArgument for nodes that allocate or branch.");
   module.def("external_stats", &ExternalStats,
-             "Blocks that other libraries got so far: run_blocks in runs of callables,\n"
-             "left_blocks of these that the run did not free, device_blocks elsewhere, late_frees\n"
-             "that did nothing.");
+             "Numbers of blocks that other libraries have allocated: run_blocks, in runs of\n"
+             "callables; left_blocks, those of run_blocks that the run did not free;\n"
+             "device_blocks, outside of runs. late_frees: frees that did nothing.");
 }
 
 }  // namespace coppice::python

@@ -65,8 +65,8 @@ class Fields {
     for (const auto& [key, value] : given_) {
       const auto name = nb::cast<std::string>(nb::str(key));
       if (!known_.contains(name))
-        Raise("InvalidArgument", where_, ": no ", noun_, " is called '", name, "'; they are ",
-              names_);
+        Raise("InvalidArgument", where_, ": no ", noun_, " is called '", name,
+              "'; valid names: ", names_);
     }
   }
 

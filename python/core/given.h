@@ -14,7 +14,7 @@ namespace coppice::python {
 [[noreturn]] inline void RaiseNot(nb::handle given,
                                   const std::string& what,
                                   const std::string& needed) {
-  const std::string message = what + ": " + needed + " is needed, and a " +
+  const std::string message = what + ": " + needed + " is needed, but a " +
                               nb::type_name(given.type()).c_str() + " is given";
   PyErr_SetString(PyExc_TypeError, message.c_str());
   RaisePending();

@@ -42,7 +42,7 @@ void ReadAxes(nb::handle given, const char* what, uint32_t (&axes)[3]) {
 std::vector<void*> ArgumentsOf(const Kernel& kernel, const nb::list& given) {
   if (kernel.sized && given.size() != kernel.parameter_bytes.size())
     Raise("InvalidArgument", "launch of ", kernel.name, ": it has ", kernel.parameter_bytes.size(),
-          " parameters, and ", given.size(), " are given");
+          " parameters, but ", given.size(), " are given");
   std::vector<void*> arguments;
   for (const nb::handle value : given) {
     if (!nb::isinstance<nb::bytes>(value))
@@ -93,7 +93,8 @@ void BindKernels(nb::module_& module) {
             if (!self.sized) return nb::none();
             return nb::tuple(nb::cast(self.parameter_bytes));
           },
-          "Bytes of each parameter, in order; None if the driver is older than CUDA 12.4.");
+          "Size of each parameter in bytes, in order; None if the driver is older than CUDA\n"
+          "12.4.");
 
   nb::class_<Kernels>(module, "Kernels", "An image of kernels, loaded on a device.")
       .def_prop_ro("device", &Kernels::device)
@@ -102,9 +103,9 @@ void BindKernels(nb::module_& module) {
 
   AddMethod<Device>(
       "load_kernels", &LoadKernels, nb::arg("image"),
-      "Loads kernels out of a cubin, a fatbin or the text of PTX, as bytes. The emulator\n"
-      "executes PTX. Raises InvalidArgument or Unimplemented with what the driver's\n"
-      "compiler says.");
+      "Loads kernels from a cubin, a fatbin or PTX text, as bytes. The emulator executes\n"
+      "PTX. Raises InvalidArgument or Unimplemented with the message of the driver's\n"
+      "compiler.");
   AddMethod<Device>(
       "launch", &Launch, nb::arg("kernel"), nb::arg("grid"), nb::arg("block"), nb::arg("arguments"),
       nb::arg("stream") = 0, nb::kw_only(), nb::arg("shared_bytes") = 0,

@@ -108,7 +108,7 @@ SessionCall Lease::Use() const {
   if (handle_ == nullptr) Raise("StaleOutput", "lease: it was released or used up");
   if (HoldOf(session_).closed)
     Raise("StaleOutput",
-          "lease: the session that made the outputs is gone; read them before it goes");
+          "lease: the session that made the outputs is gone; read them before the session ends");
   return SessionCall(session_);
 }
 
@@ -159,25 +159,28 @@ namespace {
 void BindOutputs(nb::module_& module) {
   nb::class_<Output> output(
       module, "Output",
-      "One output of a call, which keeps its lease. It is read by DLPack: in place on CUDA,\n"
-      "where calls that would write over it are refused until the consumer drops it; on the\n"
-      "emulator as a copy on the CPU. Reading it after it was overwritten raises\n"
-      "StaleOutput.",
+      "One output of a call, which keeps its lease. Other libraries read it through DLPack:\n"
+      "in place on CUDA, where calls that would write over it are refused until the\n"
+      "consumer drops it; on the emulator, as a copy on the CPU. Reading it after it was\n"
+      "overwritten raises StaleOutput.",
       Keeps<Output, &Output::lease_object>());
   BindNumpy(output);
   BindNoValues(output);
   output.def_prop_ro("lease", &Output::lease_object, "Its lease.")
-      .def_prop_ro("index", &Output::index, "Its number among the outputs.")
+      .def_prop_ro("index", &Output::index, "The index of this output.")
       .def_prop_ro("device", [](const Output& self) { return self.lease().device_object(); });
   BindSizes(output, "The element type, as packages name it.");
   output
-      .def_prop_ro("count", &CountOf,
-                   "Where the device writes the real size of the output, for `counts` of\n"
-                   "Program.run. Later calls may overwrite it, like the output.")
+      .def_prop_ro(
+          "count", &CountOf,
+          "The tensor to which the device writes the real size of the output, for `counts` of\n"
+          "Program.run. Later calls may overwrite it, like the output.")
       .def("data_ptr", &Output::address, "The address of the first element.")
-      .def("to_host", &Output::ToHost, nb::arg("stream") = 0, "A copy on the host. Waits for it.")
+      .def("to_host", &Output::ToHost, nb::arg("stream") = 0,
+           "A copy on the host. Waits for the copy.")
       .def("to_host_sized", &ToHostSized, nb::arg("stream") = 0,
-           "A copy on the host, of the size that the device counted. Waits for it.");
+           "A copy on the host, of the size that the device counted. Waits for the\n"
+           "copy.");
   BindExport<&ExportOutput>(
       output, [](const Output& self) { return self.lease().device().exported_device(); });
   output.def("__repr__", &Describe);
@@ -197,7 +200,7 @@ void BindLeases(nb::module_& module) {
           "How the call ran: \"replay\", \"record\", \"warm_up\" or \"eager\".")
       .def_prop_ro(
           "reason", [](const Lease& self) { return coppice_reason_name(self.Info().reason); },
-          "Why it did not replay: \"new_bucket\"; \"none\" if it did.")
+          "Why the call did not replay, such as \"new_bucket\"; \"none\" if it did.")
       .def_prop_ro(
           "call_number", [](const Lease& self) { return self.Info().call_number; },
           "The call's number on its lane.")

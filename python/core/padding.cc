@@ -135,13 +135,12 @@ void SetObserved(const Program& program, const std::string& symbol, const std::s
 }  // namespace
 
 void BindPadding(nb::module_& module) {
-  module.def(
-      "policy_buckets", &PolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
-      "The number of buckets of a policy, and the first `most` of them. A policy is a text,\n"
-      "or (text, maximum). Raises InvalidArgument for an unknown policy.");
+  module.def("policy_buckets", &PolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
+             "The number of buckets of a policy, and the first `most` of them. A policy is a\n"
+             "string, or (string, maximum). Raises InvalidArgument for an unknown policy.");
   module.def("joint_policy_buckets", &JointPolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
-             "The same for a policy of two sizes, which is a text, or (text, (maximum, maximum)):\n"
-             "buckets are pairs.");
+             "Like policy_buckets, but for a policy of two sizes: a string, or (string, (maximum,\n"
+             "maximum)). Its buckets are pairs.");
   module.def("learn_policy", &LearnPolicy, nb::arg("sizes"), nb::arg("counts"), nb::kw_only(),
              nb::arg("limit"), nb::arg("buckets"), nb::arg("price"), nb::arg("align"),
              nb::arg("forced"), nb::arg("prior"), nb::arg("max_ratio"), nb::arg("max_gap"),
@@ -154,15 +153,18 @@ void BindPadding(nb::module_& module) {
       nb::arg("graphs_per_minute") = nb::none(), nb::arg("cost_per_byte") = 0.0,
       nb::arg("binding").none() = nb::none(), nb::arg("scratch").none() = nb::none(),
       "Learns the buckets of an observed symbol again from its calls, and swaps them in if\n"
-      "that saves enough. Graphs of new buckets are recorded first; if there are any, it\n"
-      "waits for the device.\n\n"
-      "period: calls before it learns again (2000). buckets: the most buckets, besides those\n"
-      "above all calls (as many as there are). added_max: how many of these may be new (4).\n"
-      "gain_min: percentage points of waste that a swap must save (1). max_ratio, max_gap:\n"
-      "caps on the padding of a call (1.25 and 2 up to 512, else 1.5 and 1); 0: none.\n"
-      "graphs_max, graphs_per_minute: graphs to record at most (16 and 64). cost_per_byte:\n"
-      "the price of a byte of graphs, in elements of padding per call (0); with a price, a\n"
-      "ladder that pads more may win if it has fewer graphs.\n\n"
+      "that saves enough. Records the graphs of new buckets first; if it records any, it\n"
+      "waits for the device.\n"
+      "\n"
+      "period: calls before it learns again (2000). buckets: the maximum number of buckets,\n"
+      "not counting those above the largest call (the current number). added_max: how many\n"
+      "buckets may be new (4). gain_min: percentage points of waste that a swap must save\n"
+      "(1). max_ratio, max_gap: caps on the padding of a call; 0: no cap (1.25 and 2 if the\n"
+      "largest bucket is at most 512, otherwise 1.5 and 1). graphs_max, graphs_per_minute:\n"
+      "the maximum number of graphs to record (16 and 64). cost_per_byte: the price of a\n"
+      "byte of graphs, in elements of padding per call (0); with a price, a ladder that pads\n"
+      "more may win if it has fewer graphs.\n"
+      "\n"
       "Returns outcome (\"not due\", \"kept\", \"limited\", \"not recorded\", \"would swap\",\n"
       "\"swapped\"), calls, graphs, added, dropped, waste_before_pct, waste_after_pct and\n"
       "why.");
@@ -171,9 +173,9 @@ void BindPadding(nb::module_& module) {
   AddMethod<Program>("set_policy", &SetPolicy, nb::arg("symbol"), nb::arg("policy"),
                      "Replaces the policy of a symbol, up to the same maximum. Waits for calls.");
   AddMethod<Program>("observed", &TextOfSymbol<&coppice_get_observed>, nb::arg("symbol"),
-                     "What was observed of a symbol, as JSON.");
+                     "The observed sizes of a symbol, as JSON.");
   AddMethod<Program>("set_observed", &SetObserved, nb::arg("symbol"), nb::arg("text"),
-                     "Continues from what was observed elsewhere.");
+                     "Continues from sizes that were observed elsewhere.");
 }
 
 }  // namespace coppice::python

@@ -153,7 +153,7 @@ std::vector<coppice_lease*> LeasesOf(nb::handle given) {
   for (size_t i = 0; i < items.size(); ++i) {
     leases.push_back(GivenObject<const Lease>(items[i], "donated").handle());
     if (leases.back() == nullptr)
-      Raise("FailedPrecondition", "donated: a lease was released or used up before");
+      Raise("FailedPrecondition", "donated: a lease was already released or used up");
   }
   return leases;
 }
@@ -371,23 +371,23 @@ void BindPrograms(nb::module_& module) {
       .def("unbind", &Unbind, nb::arg("binding"),
            "Ends a binding: drops the graphs that no other binding can use. Waits.")
       .def("reset", &AskProgram<&coppice_reset>,
-           "Forgets everything that was recorded and learned about it.")
+           "Forgets everything that was recorded and learned about the program.")
       .def("unregister", &AskProgram<&coppice_unregister>, "Ends the program. Waits.")
       .def("warm", &Warm, nb::arg("buckets"), nb::arg("binding").none() = nb::none(),
            nb::arg("scalars") = nb::make_tuple(), nb::arg("scratch").none() = nb::none(),
            nb::arg("progress").none() = nb::none(), nb::arg("lane") = 0,
-           "Records buckets ahead of traffic: a list of padded extents each. progress(done,\n"
-           "total) is called after each.")
+           "Records buckets ahead of traffic. `buckets`: for each bucket, a list of padded\n"
+           "extents. progress(done, total) is called after each bucket.")
       .def("plan", &Plan, nb::arg("buckets"), nb::arg("scalars") = nb::make_tuple(),
-           "Plans buckets of a package's program without mapping or running anything: for each,\n"
-           "plan_height and live_bytes, in bytes, and plan_method.");
+           "Plans buckets of a package's program without mapping or running anything. Returns\n"
+           "plan_height and live_bytes, in bytes, and plan_method for each bucket.");
   program
       .def("__call__", &Call, nb::arg("inputs"), nb::arg("binding").none() = nb::none(),
            nb::arg("stream") = 0,
-           "Like run, but returns the output, or a tuple of several, each of which keeps the\n"
-           "lease.")
+           "Like run, but returns the output, or a tuple if there are several outputs, each of\n"
+           "which keeps the lease.")
       .def("_time_runs", &TimeRuns, nb::arg("inputs"), nb::arg("count"),
-           "Nanoseconds per call of the same number of calls from C, for coppice.bench.");
+           "Times `count` calls made from C, for coppice.bench. Returns nanoseconds per call.");
   BindCall<&Run<&coppice_run>>(
       program, "run",
       "Runs the program on `stream` (0: the device's own) and returns a Lease.\n\n"

@@ -180,7 +180,7 @@ coppice_status Session::Vote(void* user, coppice_vote* vote) {
     const nb::tuple parts = GivenParts(agreed, "vote", "(bucket, kind, unanimous)", 3);
     const auto extents = Given<std::vector<int64_t>>(parts[0], "vote: bucket");
     if (static_cast<int32_t>(extents.size()) != vote->bucket_count)
-      Raise("InvalidArgument", "vote: it returned another number of extents than it was given");
+      Raise("InvalidArgument", "vote: it must return the same number of extents that it was given");
     std::copy(extents.begin(), extents.end(), vote->bucket);
     vote->kind = NumberOf(Given<std::string>(parts[1], "vote: kind"), kRunKinds, "vote: kind");
     vote->unanimous = Given<bool>(parts[2], "vote: unanimous") ? 1 : 0;
@@ -220,8 +220,9 @@ void BindLoans(nb::module_& module) {
   nb::class_<Loan>(
       module, "Loan",
       "The idle memory of a lane of a session. Calls of the lane are refused until the loan\n"
-      "ends: at the end of `with` (in the order of the device's own stream), by give_back,\n"
-      "or when this object is destroyed; all work on the memory must have run by then.")
+      "ends: at the end of `with` (in the order of the device's own stream), with\n"
+      "give_back(), or when this object is destroyed. By then, all work on the memory must\n"
+      "have run.")
       .def_prop_ro("data", &Loan::data, "Its address; its contents are undefined.")
       .def_prop_ro("bytes", &Loan::bytes, "Its size in bytes.")
       .def("give_back", &Loan::Return, nb::arg("stream") = 0,
@@ -234,7 +235,7 @@ void BindLoans(nb::module_& module) {
 void BindMemory(nb::class_<Session>& session) {
   session
       .def("evict", &Evict, nb::arg("program").none() = nb::none(),
-           "Drops the graphs of a program, or all. Returns how many.")
+           "Drops the graphs of a program, or all graphs. Returns their number.")
       .def("trim", &AskSession<&coppice_trim>, "Gives back memory that no lease holds.")
       .def("suspend", &Suspend, nb::arg("constants") = "save", nb::kw_only(),
            nb::arg("refuse_leases") = false, nb::arg("drop_graphs") = false,
@@ -253,7 +254,7 @@ void BindMemory(nb::class_<Session>& session) {
            "FailedPrecondition while outputs there are leased.")
       .def("stats", &AskFigures<&coppice_stats>,
            nb::sig("def stats(self) -> coppice.figures.SessionStats"),
-           "Counts of calls, by how they ran and why, and of events of graphs and inputs.")
+           "Counts of calls by kind and by reason, and counts of graph and input events.")
       .def("memory", &AskFigures<&coppice_memory>,
            nb::sig("def memory(self) -> coppice.figures.MemoryUsage"),
            "Bytes by what they are used for, and the height of the pool.")
@@ -263,20 +264,19 @@ void BindMemory(nb::class_<Session>& session) {
       .def("metrics_text", &MetricsText, nb::arg("format") = "prometheus",
            "All figures as a page for Prometheus. `format`: \"prometheus\" or \"openmetrics\".")
       .def("save_profile", &CallWithText<&coppice_save_profile>, nb::arg("path"),
-           "Writes which buckets traffic used, for load_profile.")
+           "Writes the buckets that traffic used, for load_profile.")
       .def("load_profile", &LoadProfile, nb::arg("path"), nb::kw_only(),
            nb::arg("bindings") = nb::list(), nb::arg("graphs_max") = 0, nb::arg("bytes_max") = 0,
-           "Records the buckets of a profile, the most useful first. Returns how many were\n"
-           "recorded, were recorded already, and were left out.")
+           "Records the buckets of a profile, the most useful first. Returns how many buckets\n"
+           "were recorded, how many were recorded already, and how many were left out.")
       .def("save_case", &SaveCase, nb::arg("path"), nb::arg("why") = "", nb::kw_only(),
            nb::arg("lane") = 0, nb::arg("values") = "keep",
-           "Writes the calls that the flight recorder has of a lane to a file, which\n"
-           "`coppice replay` runs; needs recorder_ring_bytes. Works also after a fault of the\n"
-           "device. `values`: \"keep\", \"noise\" in their place, or \"special\": noise, but "
-           "zeros,\n"
-           "infinities and NaNs stay.")
+           "Saves the calls of a lane that the flight recorder holds, as a file for `coppice\n"
+           "replay`. Needs recorder_ring_bytes. Also works after a fault of the device. `values`:\n"
+           "\"keep\" keeps the values; \"noise\" replaces them; \"special\" replaces them, but\n"
+           "keeps zeros, infinities and NaNs.")
       .def("dump", &Dump, nb::arg("lane"), nb::arg("number"),
-           "A recording that `buckets` lists, in Graphviz's DOT; needs keep_drawings.")
+           "A recording that buckets() lists, in Graphviz's DOT; needs keep_drawings.")
       .def("mark", &CallWithText<&coppice_mark>, nb::arg("name"), "Puts a mark into the trace.")
       .def("note_request", &NoteRequest, nb::arg("id"), nb::kw_only(), nb::arg("first_token_ns"),
            nb::arg("last_token_ns"), nb::arg("input_tokens"), nb::arg("output_tokens"),
@@ -329,7 +329,7 @@ void BindSessions(nb::module_& module) {
           nb::arg("lane") = 0, "A scope of calls that build on each other.")
       .def("close", &Session::Close,
            "Waits for the work in flight and gives everything back. If another call of the\n"
-           "session is under way, on any thread, that call does so when it ends.")
+           "session is running, on any thread, the session closes when that call ends.")
       .def("__enter__", [](const nb::object& self) { return self; })
       .def("__exit__", [](Session& self, const nb::args&) { self.Close(); })
       .def_prop_ro("closed", &Session::closed, "Whether close() was called.")

@@ -132,7 +132,7 @@ coppice_tensor_spec ProgramSpec::TensorOf(nb::handle given) {
   if (const nb::object strides = fields.Get("strides"); !strides.is_none()) {
     const nb::list read = fields.List("strides");
     if (read.size() != shape.size())
-      Raise("InvalidArgument", "tensor: strides are as many as sizes");
+      Raise("InvalidArgument", "tensor: give one stride for each size");
     tensor.strides = Texts(read);
   }
   fields.Flag("static", tensor.is_static);

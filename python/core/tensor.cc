@@ -229,13 +229,9 @@ void Tensor::CopyFrom(nb::handle array, uintptr_t stream) {
   if (!read.on_host()) Raise("InvalidArgument", "array: not on the CPU; copy it there first");
   const Layout given = Layout::Of(read.tensor());
   if (given.shape != layout_.shape || NameOf(given.dtype) != NameOf(layout_.dtype))
-    Raise("InvalidArgument",
-          "array: its sizes or its type differ from those of the tensor that it "
-          "is copied to");
+    Raise("InvalidArgument", "array: its sizes or its type differ from those of the target tensor");
   if (given.strides != layout_.strides && (!IsDense(read.tensor()) || !IsDense(View())))
-    Raise("InvalidArgument",
-          "array: its strides differ from those of the tensor that it is copied "
-          "to");
+    Raise("InvalidArgument", "array: its strides differ from those of the target tensor");
   device().CopyToDevice(
       address_, static_cast<const std::byte*>(read.tensor().data) + read.tensor().byte_offset,
       layout_.SpanBytes(), stream);
@@ -268,7 +264,7 @@ nb::object AsNumpy(const nb::object& self) {
 nb::object AsArray(const nb::object& self, const nb::object& dtype, const nb::object& copy) {
   if (!copy.is_none() && !nb::cast<bool>(copy)) {
     PyErr_SetString(PyExc_ValueError,
-                    "NumPy gets a copy of a device's memory; ask without copy=False");
+                    "NumPy can only get a copy of device memory; do not pass copy=False");
     RaisePending();
   }
   const nb::object array = AsNumpy(self);
@@ -301,7 +297,7 @@ void BindTensors(nb::module_& module) {
   BindLayout(tensor);
   BindNumpy(tensor);
   BindNoValues(tensor);
-  tensor.def_prop_ro("device", &Tensor::device_object, "The device that it is on.")
+  tensor.def_prop_ro("device", &Tensor::device_object, "The device that the tensor is on.")
       .def("data_ptr", &Tensor::address, "The address of the first element.")
       .def("copy_from", &Tensor::CopyFrom, nb::arg("array"), nb::arg("stream") = 0,
            "Copies a CPU tensor of the same sizes and type into this one, in the order of the\n"

@@ -245,7 +245,8 @@ class BackendClaimsTest(unittest.TestCase):
         for fill in (SLOTS, -1, "sentinel", "repeat_last", 0.5):
             torch._dynamo.reset()
             with self.subTest(fill=fill), self.assertRaisesRegex(
-                    Exception, "ValueError: coppice: fills of slots is .*give one from 0 to 11"):
+                    Exception, "ValueError: coppice: the fill of slots is .*give a row from 0 to "
+                               "11"):
                 self.written(put, slice(None), fills={"slots": fill})
 
     def test_a_cache_whose_rows_vary_has_no_row_for_padding(self):
@@ -258,8 +259,8 @@ class BackendClaimsTest(unittest.TestCase):
     def test_fills_and_written_tensors_that_are_none_are_told(self):
         for options, pattern in (
                 ({"fills": {"slots": 3}}, "fills says what padding holds, but nothing is padded"),
-                ({"claim": "any", "fills": {"slots": "ones"}}, "fills of slots is 'ones'"),
-                ({"claim": "any", "fills": {"slots:0": 1}}, "names 'slots:0', a size; .*'slots'"),
+                ({"claim": "any", "fills": {"slots": "ones"}}, "fill of slots is 'ones'"),
+                ({"claim": "any", "fills": {"slots:0": 1}}, "has 'slots:0', which .*'slots'"),
                 ({"claim": "any", "fills": 3}, "fills is 3, not a dict"),
                 ({"claim": "written"}, "claim of all sizes: 'written' is not a claim"),
                 ({"claim": {"cache:0": "written"}}, "claim of cache:0: 'written' is not a claim")):

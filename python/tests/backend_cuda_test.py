@@ -150,8 +150,8 @@ class DevicesTest(unittest.TestCase):
                 self.assertEqual([shown] * 3, [(one.kind, one.ordinal) for one in found])
                 (line,) = told.output
                 self.assertIn(f"cuda 1, {'cuda 0, ' if 0 in ordinals else ''}emulator; without a "
-                              f"device, coppice.session() and what shows its figures mean cuda "
-                              f"{shown[1]}", line)
+                              f"device, coppice.session() and the functions that show its figures "
+                              f"use cuda {shown[1]}: ", line)
 
     def test_an_emulator_that_was_asked_for_is_what_auto_is(self):
         emulator = coppice.device("emulator")
@@ -202,7 +202,7 @@ class PlaceTest(unittest.TestCase):
     def test_a_device_that_does_not_serve_the_tensors_says_why(self):
         for kind, ordinals, wanted in (
                 ("emulator", set(), ""), ("cuda", {1}, ""),
-                ("emulator", {0}, "its tensors are on CUDA, and the device is the emulator"),
+                ("emulator", {0}, "its tensors are on CUDA, but the device is the emulator"),
                 ("cuda", set(), "its tensors are not on CUDA"),
                 ("cuda", {1, 0}, "its tensors are on several GPUs: 0, 1")):
             with self.subTest(kind=kind, ordinals=ordinals):

@@ -333,12 +333,12 @@ class BackendToldTest(unittest.TestCase):
         self.refused(r"graph break at backend_told_test.py:\d+: .*strict=False leaves", printed,
                      torch.randn(3, 4), strict=True)
         torch._dynamo.reset()
-        self.refused("printed_first.*graph break: Python runs what", printed_first,
+        self.refused("printed_first.*graph break: Python runs the code", printed_first,
                      torch.randn(3, 4), strict=True)
 
     def test_a_graph_break_is_reported(self):
         for function, pattern, others in ((printed, r"at backend_told_test.py:\d+: ", 1),
-                                          (printed_first, "Python runs what", 0)):
+                                          (printed_first, "Python runs the code", 0)):
             torch._dynamo.reset()
             compiled = self.compiled(function)
             compiled(torch.randn(3, 4))
@@ -378,7 +378,8 @@ class BackendToldTest(unittest.TestCase):
 
     def test_indices_are_checked_if_inductor_is_told_to_and_may_not_leave_their_tensor(self):
         for word, pattern in (("checked", "710.*index out of bounds"),
-                              ("plain", r"700.*16 past the end of argument \d+ \(.*\), 12 ")):
+                              ("plain", r"700.*16 bytes past the end of argument \d+ \(.*\), "
+                                        r"a range of 12 ")):
             shown = self.printed_by(OUTSIDE, word)
             self.assertRegex(shown, rf"(?s)\[2.0, 3.0\].*{pattern}")
             self.assertNotIn("Traceback", shown)
@@ -390,7 +391,8 @@ class BackendToldTest(unittest.TestCase):
             with coppice.stance("strict"):
                 compiled(torch.randn(3, 4))
                 with self.assertRaisesRegex(coppice.FailedPrecondition,
-                                            r"cannot replay.*; its sizes are args\[0\]:0 = 5$"):
+                                            r"cannot replay.*; the sizes of the call are "
+                                            r"args\[0\]:0 = 5$"):
                     compiled(torch.randn(5, 4))
 
 

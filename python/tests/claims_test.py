@@ -97,7 +97,7 @@ class ClaimsTest(WrapCase):
                           device="emulator") as fn:
             fn(x)
             self.assertEqual([[SIZE]], [one["bucket"] for one in fn.buckets()])
-        with self.assertRaisesRegex(InvalidArgument, "claims to be exact.* policy"):
+        with self.assertRaisesRegex(InvalidArgument, "its claim is exact.* policy"):
             coppice.Dim("n", max=64, claim="exact", policy="pow2")
 
     def test_a_claim_of_load_takes_that_of_the_package_away(self):

@@ -124,9 +124,9 @@ class RaggedTest(FacilitiesCase):
     def test_sequences_that_cannot_be_are_refused(self):
         for changes, message in (
                 ({"name": "total"}, "the name is taken"),
-                ({"count": "none"}, "nothing of the spec is called 'none'"),
+                ({"count": "none"}, "the spec has nothing called 'none'"),
                 ({"by": "ends"}, "ragged: by: 'ends' is not one of lengths, offsets"),
-                ({"total": "count"}, "name different ones"),
+                ({"total": "count"}, "name different symbols"),
                 ({"rows": 3}, "no field is called 'rows'")):
             spec = self.spec("lengths", True)
             spec["ragged"][0].update(changes)

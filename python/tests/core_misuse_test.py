@@ -76,8 +76,9 @@ class CoreMisuseTest(unittest.TestCase):
     # Tensors.
 
     def test_sizes_that_no_tensor_has_are_refused(self):
-        for shape, what in (((-1, 4), "size of -1"), ((1 << 40, 1 << 40), "more bytes"),
-                            ((1 << 62,), "more bytes"), ((1,) * 9, "8 axes"),
+        for shape, what in (((-1, 4), "negative size, -1"),
+                            ((1 << 40, 1 << 40), "does not fit into 64 bits"),
+                            ((1 << 62,), "does not fit into 64 bits"), ((1,) * 9, "8 axes"),
                             ((2,) * 40, "8 axes")):
             with self.subTest(shape=shape):
                 self.refused(what, self.device.empty, shape, "f32")
@@ -92,9 +93,9 @@ class CoreMisuseTest(unittest.TestCase):
             self.refused("negative strides", tensor.copy_from, wrong)
         self.refused("negative strides", self.device.view, tensor.data_ptr() + 64, (3,), "f32",
                      strides=(-1,))
-        self.refused("more bytes", self.device.view, tensor.data_ptr(), (3,), "f32",
+        self.refused("does not fit into 64 bits", self.device.view, tensor.data_ptr(), (3,), "f32",
                      strides=(1 << 61,))
-        self.refused("input: negative strides", self.plain().run, [array(4)[::-1]])
+        self.refused("input: it has negative strides", self.plain().run, [array(4)[::-1]])
 
     def test_what_dlpack_asks_for_is_checked(self):
         tensor = self.device.empty((3,), "f32")
@@ -109,7 +110,7 @@ class CoreMisuseTest(unittest.TestCase):
         for options in ({"lanes": "x"}, {"lanes": 2.5}, {"stance": 3}, {"gate": "yes"},
                         {"trace_path": 3}, {"log": 3}, {"vote": "x"}):
             with self.subTest(options=options):
-                self.refused(f"session: {next(iter(options))}: .* is needed, and a .* is given",
+                self.refused(f"session: {next(iter(options))}: .* is needed, but a .* is given",
                              _core.Session, self.device, **options)
 
     def test_fields_of_another_type_are_named(self):

@@ -225,7 +225,7 @@ class CoreTest(unittest.TestCase):
         for wrong, message in (([count, count], "count"), ([5], "count 0: a int is not a tensor")):
             with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):
                 counted.run([x], counts=wrong)
-        with self.assertRaisesRegex(coppice.NotFound, "nothing counts"):
+        with self.assertRaisesRegex(coppice.NotFound, "does not count its size"):
             made[1].count
 
     def test_recordings_are_timed_by_the_callers_clock(self):
@@ -249,7 +249,7 @@ class CoreTest(unittest.TestCase):
     def test_wrong_calls_are_told(self):
         program = self.shares()
         x, w = array(5, 64), array(64, 40)
-        for inputs, message in (([x], "2 copied inputs, the call has 1"),
+        for inputs, message in (([x], "2 copied inputs, but the call has 1"),
                                 ([x, 5], "input 1: a int is not a tensor"),
                                 ([x, w.astype(np.float64)], "f64"), ([x[:, ::-1], w], "negative")):
             with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):
@@ -263,7 +263,7 @@ class CoreTest(unittest.TestCase):
     def test_wrong_options_and_specs_are_told(self):
         for make, message in (
                 (lambda: _core.Session(self.device, lane=1),
-                 "no option is called 'lane'; they are stance, lanes, .*trace_path"),
+                 "no option is called 'lane'; valid names: stance, lanes, .*trace_path"),
                 (lambda: _core.Session(self.device, stance="calm"), "record, replay_only"),
                 (lambda: _core.Session(self.device, lanes=-1), "lanes"),
                 (lambda: self.plain(fill=1), "no field is called 'fill'"),

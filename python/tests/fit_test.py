@@ -60,7 +60,7 @@ class FitTest(unittest.TestCase):
     def test_what_does_not_fit_is_no_error(self):
         found = coppice.fit(DECODER, {"decode.batch": [3]}, memory=1 << 20, compare="pow2")
         self.assertFalse(found["fits"])
-        self.assertIn("are missing", found["why"])
+        self.assertIn("the best choice lacks", found["why"])
         self.assertNotIn("kv_tokens", found)
         self.assertLess(found["frontier"][0]["left_bytes"], 0)
 

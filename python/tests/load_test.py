@@ -161,8 +161,8 @@ class LoadTest(unittest.TestCase):
     def test_wrong_arguments_are_named(self):
         model, (x, weights) = self.load(), arguments(5)
         for call, message in ((lambda: model(x), "weights is missing"),
-                              (lambda: model(x, weight=weights), "nothing is called weight"),
-                              (lambda: model(x, weights, x), "takes 2 inputs, x, weights; 3"),
+                              (lambda: model(x, weight=weights), "there is no weight;"),
+                              (lambda: model(x, weights, x), "takes 2 inputs, x, weights, but 3"),
                               (lambda: model(x, weights, x=x), "twice"),
                               (lambda: model(x.astype(np.int32), weights), "i32"),
                               (lambda: model["decode"], "no program 'decode'; it has main")):
@@ -236,7 +236,7 @@ class LoadTest(unittest.TestCase):
         endless = doubling(main={"n": {"min": 1, "claim": ANY}})
         for package, policy, message in (
                 (endless, "pow2", r"policy of n: .*no maximum.* as \('pow2', 4096\)"),
-                (PACKAGE, 3, "policy of rows: 3 is not a policy; give words"),
+                (PACKAGE, 3, "policy of rows: 3 is not a policy; give a word"),
                 (PACKAGE, [1.5], "policy of rows: .* is not a policy"),
                 (PACKAGE, "pow3", "policy of rows: .*spellings are"),
                 (PACKAGE, {"buckets": [1]}, "policy of rows: .*version")):
@@ -303,7 +303,7 @@ class LoadTest(unittest.TestCase):
                 ({("batch", 3): good}, "neither the name of a size nor a pair"),
                 ({pair: good, "batch": "exact"}, "batch is in two policies"),
                 ({("batch", "batch"): good}, "batch is in two policies"),
-                ({pair: "1x1024"}, "symbol length has a bucket 1024, but max 512")):
+                ({pair: "1x1024"}, "symbol length has the bucket 1024, but its max is 512")):
             with self.subTest(message=message), self.assertRaisesRegex(coppice.Error, message):
                 self.doubling(pairs(), policies=policies)
         with self.assertRaisesRegex(coppice.InvalidArgument, "claims nothing about its padding"):

@@ -516,7 +516,8 @@ class ExportTest(unittest.TestCase):
                 (("export", "memory-viz", clean, "--mode", "tree"), "history"),
                 (("export", "memory-viz", clean, "--call", 3), "give --mode path"),
                 (("export", "memory-viz", clean, "--mode", "path", "--lane", 0), "give --call"),
-                (("export", "memory-viz", clean, "--mode", "path", "--call=-3"), "is not a number"),
+                (("export", "memory-viz", clean, "--mode", "path", "--call=-3"),
+                 "is not the number of a call"),
                 (("export", "memory-viz", clean, "--mode", "path", "--call", 9, "--lane", 7),
                  "on lane 7"),
                 # Two without a graph, and none.
@@ -540,7 +541,7 @@ class ExportTest(unittest.TestCase):
         clean = self.traces[0]
         for path in ("/no/such/folder/file", "/dev/full"):
             self.assertIn(path, self.refusal("export", "rmm-csv", clean, "-o", path, code=4))
-        self.assertIn("written over an input",
+        self.assertIn("this would overwrite an input",
                       self.refusal("export", "rmm-csv", clean, "-o", clean))
         with open("/dev/full", "wb") as full:
             done = subprocess.run([sys.executable, "-m", "coppice.prof", "export", "rmm-csv",

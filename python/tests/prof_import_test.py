@@ -149,7 +149,7 @@ class ImportTest(unittest.TestCase):
         for text, wanted in (
                 ("", "foreign:1: the header is ''"),
                 ("Thread,Time\n", "foreign:1: the header is 'Thread,Time'"),
-                (RMM_HEAD + "1,2,3\n", "foreign:2: the row has 3 fields, the header 6"),
+                (RMM_HEAD + "1,2,3\n", "foreign:2: the row has 3 fields, but the header has 6"),
                 (RMM_HEAD + "\n1,t,free,0x1,1,0\n", "foreign:2: the row has 1 fields"),
                 (RMM_HEAD + "1,t,alloc,0x1,1,0\n", "foreign:2: the action is 'alloc'"),
                 (RMM_HEAD + "1,t,free,0xg,1,0\n", "foreign:2: the pointer is '0xg'"),
@@ -186,13 +186,13 @@ class ImportTest(unittest.TestCase):
     def test_parts_of_a_snapshot_that_are_no_such_thing_are_named(self):
         segment = {"device": 0, "address": 0, "total_size": 5, "blocks": []}
         for snapshot, wanted in (
-                (snapshot_of(segments=[{"device": 0}]), "segments[0]: it has no device, address"),
+                (snapshot_of(segments=[{"device": 0}]), "segments[0]: device, address"),
                 (snapshot_of(segments=[{**segment, "blocks": [{}]}]),
-                 "segments[0].blocks[0]: it has no size and state"),
-                (snapshot_of(segments=[{**segment, "device": 5000}]), "segments[0]: it has no"),
+                 "segments[0].blocks[0]: it has no valid size or state"),
+                (snapshot_of(segments=[{**segment, "device": 5000}]), "segments[0]: device, "),
                 (snapshot_of(3), "device_traces[0][0]: it has no action"),
                 (snapshot_of(entry("alloc", 0, -1)), "device_traces[0][0]: it has no addr"),
-                (snapshot_of(entry("alloc", 0, (1 << 50) + 1)), "addr and size from 0 to 2^50"),
+                (snapshot_of(entry("alloc", 0, (1 << 50) + 1)), "addr, or no size from 0 to 2^50"),
                 (snapshot_of(entry("alloc", "x", 1)), "device_traces[0][0]: it has no addr"),
                 ({"segments": [], "device_traces": [3]}, "device_traces[0]: it is not a list"),
                 ({"segments": []}, "the file: it is not a dict with lists")):
@@ -234,7 +234,7 @@ class ImportTest(unittest.TestCase):
             "memory-viz", pickle.dumps(two), "-o", self.folder / "out"))
         self.assertIn("/no/such/folder/f", self.refusal(
             "memory-viz", good, "-o", "/no/such/folder/f", code=4))
-        self.assertIn("written over an input", self.refusal(
+        self.assertIn("this would overwrite an input", self.refusal(
             "memory-viz", good, "-o", self.folder / "foreign"))
         for arguments in (("import",), ("import", "memory-viz"), ("import", "colour", "f"),
                           ("import", "rmm-csv", "/no/such/file"), ("import", "rmm-csv", "/")):

@@ -94,7 +94,7 @@ class RequestsTest(unittest.TestCase):
             "": r"r\.csv:1: the header is ''; start the file with the line",
             "a,b,c\n1,2,3\n": r":1: the header is 'a,b,c'; start",
             f"{HEADER}\n": r":1: a header and no rows; add",
-            f"{HEADER}\n0,1\n": r":2: the row has 2 fields, the header 3; give",
+            f"{HEADER}\n0,1\n": r":2: the row has 2 fields, but the header has 3; give",
             f"{HEADER}\n0,1,1\nx,1,1\n": r":3: arrival_seconds is 'x'; give a number from 0",
             f"{HEADER}\n-1,1,1\n": r":2: arrival_seconds is '-1'; give",
             f"{HEADER}\nnan,1,1\n": r":2: arrival_seconds is 'nan'; give",

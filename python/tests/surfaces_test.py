@@ -128,7 +128,7 @@ class SurfacesTest(unittest.TestCase):
                 "package": _core.Session.register_package.__doc__}
         with _core.Session(self.device) as session:
             for where, spec in odd.items():
-                with self.assertRaisesRegex(coppice.InvalidArgument, "they are ") as raised:
+                with self.assertRaisesRegex(coppice.InvalidArgument, "valid names: ") as raised:
                     session.register_callable(spec(), lambda context: None)
                 told[where] = str(raised.exception)
         for of, name, word in self.offers(families.GIVEN):

@@ -119,10 +119,10 @@ class HopperTest(unittest.TestCase):
 
     def test_what_is_missing_is_found(self):
         make_ptx = CUDABackend.make_ptx
-        for line, message in ((r"wgmma\.wait_group\.sync\.aligned\s+0;", "nobody has waited for"),
+        for line, message in ((r"wgmma\.wait_group\.sync\.aligned\s+0;", "nothing has waited for"),
                               (r"fence\.proxy\.async\.shared::cta;", "no fence.proxy.async"),
                               (r"wgmma\.fence\.sync\.aligned;", "wgmma.fence"),
-                              (r"cp\.async\.wait_group\s+\d+;", "that nobody has waited for")):
+                              (r"cp\.async\.wait_group\s+\d+;", "that no thread has waited for")):
             def without(*arguments, _line=line, **named):
                 text = make_ptx(*arguments, **named)
                 self.assertRegex(text, _line)

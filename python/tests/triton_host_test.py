@@ -151,7 +151,7 @@ class TensorsTest(unittest.TestCase):
             add(weight, x)
             return x
 
-        with self.assertRaisesRegex(InvalidArgument, "torch.Tensor that does not lie"), \
+        with self.assertRaisesRegex(InvalidArgument, "torch.Tensor that is not on the"), \
                 coppice.wrap(fn, mutates="x", device="emulator") as wrapped:
             wrapped(torch.zeros(BLOCK))
 

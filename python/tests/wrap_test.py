@@ -383,7 +383,7 @@ class OutputTest(WrapCase):
         for name, fn in results.items():
             for outputs in (None, {"y": ("f32", [3, 4])}):
                 with self.subTest(name=name, outputs=outputs), \
-                        self.assertRaisesRegex(InvalidArgument, "of the host; on the emulator"):
+                        self.assertRaisesRegex(InvalidArgument, "on the host; on the emulator"):
                     coppice.wrap(fn, outputs=outputs, name=name)(numbers(3, 4))
 
     def test_a_callable_that_calls_what_it_is_wrapped_as_is_told(self):
@@ -393,7 +393,7 @@ class OutputTest(WrapCase):
         inner = wrap()
         inner(numbers(3, 4))
         outer = coppice.wrap(lambda x: inner(x), name="outer")
-        with self.assertRaisesRegex(FailedPrecondition, "callback of its own"):
+        with self.assertRaisesRegex(FailedPrecondition, "one of its own callables or callbacks"):
             outer(numbers(3, 4))
 
     def test_sizes_are_found_again(self):
@@ -619,10 +619,10 @@ class DimTest(WrapCase):
                 ({pair: good}, {"batch": coppice.Dim("batch", max=8, policy="pow2")},
                  "Dim batch has a policy of its own"),
                 ({pair: good}, {"length": coppice.Dim("length", max=256)},
-                 "symbol length has a bucket 512, but max 256"),
+                 "symbol length has the bucket 512, but its max is 256"),
                 ({pair: good}, {"claim": "exact"}, "symbol batch .*has no claim"),
                 ({pair: good}, {"batch": coppice.Dim("batch", kind="static")},
-                 "let it be dynamic")):
+                 "make it dynamic")):
             with self.subTest(message=message), self.assertRaisesRegex(InvalidArgument, message):
                 self.pair(policies, **options)
 

@@ -75,7 +75,7 @@ class ExclusiveUse {
     const std::lock_guard lock(Books().mutex);
     const std::vector<const void*>& claimed = Books().claimed;
     COPPICE_CHECK(std::find(claimed.begin(), claimed.end(), handle) == claimed.end(),
-                  "two threads are inside one graph or graph exec at the same time");
+                  "two threads use the same graph or graph exec at the same time");
     Books().claimed.push_back(handle);
     claimed_[count_++] = handle;
   }

@@ -163,9 +163,8 @@ void Checks::HoldToDeclared(const Task& task, std::span<const TouchedBytes> touc
     std::string& text = undeclared_[{one.name, one.writes}];
     if (text.empty())
       text = fmt::format(
-          "kernel {} declares less than it touches: it {} address {:#x}, one of {} bytes from "
-          "{:#x} "
-          "on; declare them (COPPICE_ACCESSES)",
+          "kernel {} accesses memory that it does not declare: it {} address {:#x}, in a range of "
+          "{} bytes that starts at {:#x}; declare this range in COPPICE_ACCESSES",
           one.name, one.writes ? "writes" : "reads", undeclared, one.bytes.end - one.bytes.begin,
           one.bytes.begin);
     Report(text);
@@ -179,14 +178,14 @@ void Checks::ReportConflict(Conflict conflict, uint64_t address) {
     std::swap(earlier, later);
   const std::string where =
       earlier.operation == later.operation
-          ? fmt::format("of nodes {} and {} of one graph", earlier.node, later.node)
+          ? fmt::format("by nodes {} and {} of one graph", earlier.node, later.node)
           : fmt::format("on streams {:#x} and {:#x}", earlier.operation.stream,
                         later.operation.stream);
-  Report(fmt::format(
-      "unordered accesses {}: {} {} {} bytes that {} {}, at address {:#x}, and nothing orders the "
-      "two; add an event wait or a graph edge between them",
-      where, later.name, VerbOf(later), bytes.end - bytes.begin, earlier.name, VerbOf(earlier),
-      address));
+  Report(
+      fmt::format("unordered accesses {}: {} {} {} bytes that {} {}, at address {:#x}, and nothing "
+                  "orders the two accesses; add an event wait or a graph edge between them",
+                  where, later.name, VerbOf(later), bytes.end - bytes.begin, earlier.name,
+                  VerbOf(earlier), address));
 }
 
 void Checks::Report(std::string text, std::optional<KernelFinding> kernel) {

@@ -52,20 +52,20 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
   if (options.memory_bytes < emulator::kGranularity ||
       options.memory_bytes % emulator::kGranularity != 0)
     return InvalidArgument(
-        "Emulator::Create: memory_bytes is {}; pass a multiple of {} bytes, and at least that",
+        "Emulator::Create: memory_bytes is {}; pass a positive multiple of {} bytes",
         options.memory_bytes, emulator::kGranularity);
   if (options.devices < 1 || options.devices > emulator::kDevicesMax)
-    return InvalidArgument("Emulator::Create: devices is {}; pass 1 to {}", options.devices,
-                           emulator::kDevicesMax);
+    return InvalidArgument("Emulator::Create: devices is {}; pass a number from 1 to {}",
+                           options.devices, emulator::kDevicesMax);
   if (options.eager_permille < 0 || options.eager_permille > 1000)
-    return InvalidArgument("Emulator::Create: eager_permille is {}; pass 0 to 1000",
+    return InvalidArgument("Emulator::Create: eager_permille is {}; pass a number from 0 to 1000",
                            options.eager_permille);
   if (DeviceLimits::Of(options.compute_capability).capability == 0)
     return InvalidArgument(
-        "Emulator::Create: compute_capability is {}; pass 80, 86, 89 or 90, for 8.0 to 9.0",
+        "Emulator::Create: compute_capability is {}; pass 80, 86, 89 or 90 (90 means 9.0)",
         options.compute_capability);
   if (options.queue_limit < 1)
-    return InvalidArgument("Emulator::Create: queue_limit is {}; pass 1 or more operations",
+    return InvalidArgument("Emulator::Create: queue_limit is {}; pass at least 1 operation",
                            options.queue_limit);
   COPPICE_ASSIGN_OR_RETURN(
       const CaptureLegality legality,
@@ -76,18 +76,20 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
   const std::lock_guard lock(mutex);
   if (emulator::IsForked())
     return FailedPrecondition(
-        "emulator: this process was forked from one that has an emulator, which no child can use, "
-        "as with CUDA; start the child anew, in Python by multiprocessing's start method 'spawn'");
+        "emulator: this process was forked from a process that has an emulator, and a child cannot "
+        "use its parent's emulator, as with CUDA; start a new process instead of forking, in "
+        "Python with multiprocessing's start method 'spawn'");
   if (emulator::FindState() != nullptr)
     return FailedPrecondition(
-        "Emulator::Create: an emulator exists in this process; destroy it first");
+        "Emulator::Create: this process already has an emulator; destroy that emulator first");
   std::unique_ptr<Memory> memory = Memory::Create({.devices = options.devices,
                                                    .capacity_bytes = options.memory_bytes,
                                                    .quarantines = options.strictness.quarantine,
                                                    .hides = options.strictness.host_access});
   if (memory == nullptr)
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Emulator::Create: the host refuses a memfd for {} bytes of device memory",
+                     "Emulator::Create: the host cannot create a memfd of {} bytes for device "
+                     "memory; pass a smaller memory_bytes",
                      options.memory_bytes);
   emulator::WatchForks();
   emulator::ForgetThreads();

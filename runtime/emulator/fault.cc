@@ -25,8 +25,8 @@ bool (*g_is_device)(uint64_t address) = nullptr;
 // By write(), since a signal handler may hold any lock.
 void TellHostAccess() {
   constexpr char kText[] =
-      "coppice emulator: host code touched device memory; copy it with a driver call, or turn "
-      "Strictness::host_access off\n";
+      "coppice emulator: host code touched device memory; copy the data with a driver call, or "
+      "turn off Strictness::host_access\n";
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText, sizeof(kText) - 1);
 }
 

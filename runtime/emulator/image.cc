@@ -45,8 +45,9 @@ class Reader {
 
   CuResult ReadPtx(std::string text) {
     if (&coppice_ptx_executor == nullptr)
-      return Refuse(CuResult::kNoBinaryForGpu,
-                    "this is PTX, but this program has no executor of it; link coppice::ptx too");
+      return Refuse(
+          CuResult::kNoBinaryForGpu,
+          "the image is PTX, but this program has no PTX executor; also link coppice::ptx");
     absl::StatusOr<std::unique_ptr<ptx::Program>> built =
         coppice_ptx_executor.build(std::move(text));
     if (!built.ok())
@@ -56,9 +57,10 @@ class Reader {
                     std::string(built.status().message()));
     const int target = (*built)->capability();
     if (target > capability_)
-      return Refuse(CuResult::kInvalidPtx,
-                    fmt::format("this is PTX for sm_{} on a device of compute capability {}.{}",
-                                target, capability_ / 10, capability_ % 10));
+      return Refuse(
+          CuResult::kInvalidPtx,
+          fmt::format("the image is PTX for sm_{}, but the device has compute capability {}.{}",
+                      target, capability_ / 10, capability_ % 10));
     loaded_.program = *std::move(built);
     for (const ptx::Kernel& kernel : loaded_.program->kernels())
       loaded_.kernels.push_back(CodeOf(kernel, nullptr));
@@ -81,18 +83,19 @@ class Reader {
 
   CuResult ReadCubin(std::span<const std::byte> image) {
     if (!rules_.cubins)
-      return Refuse(CuResult::kNoBinaryForGpu, "this is a cubin, but this driver takes only PTX");
+      return Refuse(CuResult::kNoBinaryForGpu,
+                    "the image is a cubin, but this driver accepts only PTX");
     absl::StatusOr<package::Cubin> read = package::ReadCubin(image);
     if (!read.ok())
+      return Refuse(CuResult::kNoBinaryForGpu,
+                    fmt::format("the image is not a complete cubin: {}; the emulator executes PTX, "
+                                "which nvcc -ptx writes",
+                                MessageOf(read.status())));
+    if (!Fits(read->capability))
       return Refuse(
           CuResult::kNoBinaryForGpu,
-          fmt::format("not a complete cubin: {}; the emulator executes PTX, as nvcc -ptx makes "
-                      "it",
-                      MessageOf(read.status())));
-    if (!Fits(read->capability))
-      return Refuse(CuResult::kNoBinaryForGpu,
-                    fmt::format("this is a cubin for sm_{} on a device of compute capability {}.{}",
-                                read->capability, capability_ / 10, capability_ % 10));
+          fmt::format("the image is a cubin for sm_{}, but the device has compute capability {}.{}",
+                      read->capability, capability_ / 10, capability_ % 10));
     loaded_.cubin = std::make_unique<package::Cubin>(*std::move(read));
     for (const package::CubinKernel& kernel : loaded_.cubin->kernels)
       loaded_.kernels.push_back(CodeOf(kernel));
@@ -108,7 +111,7 @@ class Reader {
   CuResult ReadCompiled(const KernelImage& image) {
     if (image.fatbin == nullptr)
       return Refuse(CuResult::kNoBinaryForGpu,
-                    "the image has no compiled kernels; build it where nvcc is found");
+                    "the image has no compiled kernels; build it on a machine that has nvcc");
     const CuResult result = ReadFatbin(image.fatbin);
     if (result != CuResult::kSuccess) return result;
     const std::span hosts(image.kernels, image.kernel_count);

@@ -144,10 +144,11 @@ std::optional<Fault> Processor::FindForeignAccess(const Task& task, int device) 
 
 void Processor::CheckSource(const CopyWork& copy, uint64_t sum) {
   if (SumOfSource(copy) == sum) return;
-  checks_.Report(fmt::format(
-      "host memory changed under a queued copy: {} bytes that a memcpy reads were written after it "
-      "was submitted and before it ran; wait for the copy, or write in stream order",
-      copy.bytes));
+  checks_.Report(
+      fmt::format("host memory changed under a queued copy: the source of a memcpy of {} bytes was "
+                  "written after the memcpy was submitted and before it ran; wait for the copy "
+                  "before you write, or write in stream order",
+                  copy.bytes));
 }
 
 bool Processor::RunNodeAt(const Operation& operation, int index) {

@@ -181,8 +181,9 @@ void Scheduler::CheckBehind(const StreamState& stream, const Mark& upload) {
   const uint64_t key = KeyOf(upload.stream);
   if (stream.clock.Of(key) >= upload.position || checks_.HostKnows(upload.clock)) return;
   checks_.Report(
-      fmt::format("launch on stream {:#x} of a graph that was uploaded on stream {:#x}, and "
-                  "nothing orders the two; launch it there, or add an event wait between them",
+      fmt::format("a graph is launched on stream {:#x}, but was uploaded on stream {:#x}, and "
+                  "nothing orders the launch after the upload; launch the graph on the stream of "
+                  "the upload, or add an event wait between upload and launch",
                   KeyOf(stream.handle), key));
 }
 

@@ -103,7 +103,8 @@ absl::StatusOr<Argument> ReadFraction(Json value, const FractionKind& kind) {
   COPPICE_ASSIGN_OR_RETURN(const double number, FractionOf(value));
   const std::optional<uint64_t> bits = BitsOf(number, kind);
   if (!bits)
-    return value.Error("{} is beyond {}; write a smaller one, or \"inf\"", value.Show(), kind.name);
+    return value.Error("{} is too large for {}; write a smaller number, or \"inf\"", value.Show(),
+                       kind.name);
   BytesArgument argument{.align = kind.bytes};
   for (int byte = 0; byte < kind.bytes; ++byte)
     argument.bytes.push_back(static_cast<std::byte>(*bits >> (8 * byte)));
@@ -112,7 +113,7 @@ absl::StatusOr<Argument> ReadFraction(Json value, const FractionKind& kind) {
 
 absl::StatusOr<Argument> ReadNull(Json value) {
   COPPICE_ASSIGN_OR_RETURN(const bool null, BoolOr(value, true));
-  if (!null) return value.Error("false; write true, or another argument");
+  if (!null) return value.Error("false; write true, or another kind of argument");
   return BytesArgument{.bytes = std::vector<std::byte>(8), .align = 8};
 }
 
@@ -121,8 +122,9 @@ absl::StatusOr<Argument> ReadScratchArgument(Json value, const Kernel& kernel) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t index, IntegerOf(value, 0, INT32_MAX));
   for (size_t target = 0; target < kernel.targets.size(); ++target) {
     if (index >= static_cast<int64_t>(kernel.targets[target].scratch.size()))
-      return value.Error("{}; target {} of the kernel {} has {} of them", index, target,
-                         QuoteText(kernel.name, kNameMax), kernel.targets[target].scratch.size());
+      return value.Error("{}; target {} of the kernel {} has only {} entries in \"scratch\"", index,
+                         target, QuoteText(kernel.name, kNameMax),
+                         kernel.targets[target].scratch.size());
   }
   argument.index = static_cast<int>(index);
   return argument;
@@ -171,8 +173,7 @@ absl::StatusOr<Argument> ReadStruct(Json object, const Scope& scope, const Kerne
     COPPICE_ASSIGN_OR_RETURN(Argument member, ReadArgument(value, scope, kernel));
     if (LayoutOf(member).align > align)
       return value.Error(
-          "is aligned to {} in a struct that is aligned to {}; give the struct that "
-          "\"align\"",
+          "has alignment {}, but its struct has alignment {}; raise \"align\" of the struct",
           LayoutOf(member).align, align);
     argument.members.push_back(std::move(member));
   }
@@ -215,8 +216,7 @@ absl::StatusOr<Argument> ReadTensorMap(Json object, const Scope& scope) {
   COPPICE_ASSIGN_OR_RETURN(map.dtype, DTypeOf(object["dtype"]));
   if (map.dtype == DType::kComplex64)
     return object["dtype"].Error(
-        "\"c64\", which no descriptor has; write \"f32\" and twice the "
-        "innermost size");
+        "\"c64\", which no descriptor supports; write \"f32\" and double the innermost size");
   COPPICE_RETURN_IF_ERROR(CheckList(object["dims"], 1, kTensorRankMax));
   COPPICE_ASSIGN_OR_RETURN(map.dims, scope.AmountsOf(object["dims"], kTensorRankMax));
   const size_t rank = map.dims.size();
@@ -263,7 +263,8 @@ absl::StatusOr<Argument> ReadArgument(Json object, const Scope& scope, const Ker
     if (*kind == "struct") return ReadStruct(object, scope, kernel);
     return ReadLoneField(object, *kind, scope, kernel);
   }
-  return object.Error("no argument; write an object with one of {}", fmt::join(kKinds, ", "));
+  return object.Error("this is not an argument; write an object with one of {}",
+                      fmt::join(kKinds, ", "));
 }
 
 }  // namespace coppice::package

@@ -59,7 +59,7 @@ absl::Status CheckFixed(Json list, const std::vector<Amount>& amounts) {
   for (const Json value : list) {
     const Amount& amount = amounts[index++];
     if (amount.expression && !amount.expression->Reads().empty())
-      return value.Error("{} varies between calls, and the input is static; write an integer",
+      return value.Error("{} varies between calls, but the input is static; write an integer",
                          value.Show());
   }
   return absl::OkStatus();
@@ -151,8 +151,10 @@ absl::Status ReadAlias(Json value, Json buffers, const Scope& scope, Program& pr
   const bool memory_of_its_own = base.role == Role::kOutput && operand.buffer != output &&
                                  !buffers[base.name]["alias"].present();
   if (base.role != Role::kInput && base.role != Role::kConstant && !memory_of_its_own)
-    return value["buffer"].Error("{}; name an input, a constant, or another output without alias",
-                                 value["buffer"].Show());
+    return value["buffer"].Error(
+        "{} cannot have an alias; name an input, a constant, or another output that is not an "
+        "alias",
+        value["buffer"].Show());
   program.buffers[static_cast<size_t>(output)].alias = {.buffer = operand.buffer,
                                                         .offset = std::move(operand.offset)};
   return absl::OkStatus();
@@ -193,10 +195,10 @@ absl::Status CheckAccess(Json operand, const Program& program, int buffer, Acces
   const Buffer& written =
       named.alias ? program.buffers[static_cast<size_t>(named.alias->buffer)] : named;
   const char* what = nullptr;
-  if (written.role == Role::kConstant) what = "a constant, which nobody writes";
-  if (written.role == Role::kSeed) what = "a seed, which nobody writes";
+  if (written.role == Role::kConstant) what = "a constant, which is read-only";
+  if (written.role == Role::kSeed) what = "a seed, which is read-only";
   if (written.role == Role::kInput && !written.mutated)
-    what = "an input that is not \"mutated\", which nobody writes";
+    what = "an input that is not \"mutated\", and thus read-only";
   if (what == nullptr) return absl::OkStatus();
   return operand.Error(
       "writes {}, which is {}{}; read it with \"access\": \"r\", or write another "

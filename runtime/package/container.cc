@@ -58,15 +58,15 @@ absl::Status Container::ListFolder() {
     const fs::file_status status = at->symlink_status(error);
     if (error) break;
     if (!IsFileName(name))
-      return InvalidArgument("{}: {} is not a name of a file of a package; rename it", path_,
+      return InvalidArgument("{}: {} is not a valid file name in a package; rename it", path_,
                              shown);
     if (fs::is_directory(status)) continue;
     if (!fs::is_regular_file(status))
-      return InvalidArgument("{}: {} is a link or another special file; put the file itself there",
-                             path_, shown);
+      return InvalidArgument(
+          "{}: {} is a link or another special file; replace it with a regular file", path_, shown);
     if (entries_.size() >= kZipEntriesMax)
-      return InvalidArgument("{}: more than {} files; a package has at most that many", path_,
-                             kZipEntriesMax);
+      return InvalidArgument("{}: the folder has more than {} files; a package cannot have more",
+                             path_, kZipEntriesMax);
     const auto bytes = static_cast<int64_t>(at->file_size(error));
     if (error) break;
     entries_.push_back({.name = name, .bytes = bytes});
@@ -97,8 +97,8 @@ absl::StatusOr<std::span<const std::byte>> Container::Read(const ZipEntry& entry
   }
   if (static_cast<int64_t>(file->bytes().size()) != entry.bytes)
     return InvalidArgument(
-        "{}: {} had {} bytes when the package was opened, and has {} now; leave "
-        "it as it is",
+        "{}: {} had {} bytes when the package was opened, but has {} now; do not change it while "
+        "it is open",
         path_, entry.name, entry.bytes, file->bytes().size());
   return file->bytes();
 }

@@ -56,8 +56,8 @@ absl::StatusOr<std::vector<Section>> SectionsOf(Bytes image) {
   const size_t names = NumberAt<uint16_t>(image, 62);
   if (entry_bytes != kHeaderBytes || names >= count)
     return InvalidArgument(
-        "cubin: a table of {} sections of {} bytes, names in section {}; "
-        "compile it again",
+        "cubin: the header lists {} sections of {} bytes with their names in section {}, which is "
+        "invalid; compile it again",
         count, entry_bytes, names);
   std::vector<Section> sections(count);
   std::vector<uint32_t> name_offsets(count);
@@ -70,15 +70,17 @@ absl::StatusOr<std::vector<Section>> SectionsOf(Bytes image) {
     if (section.type == kTypeNoBits) continue;
     const auto offset = NumberAt<uint64_t>(header, 24);
     if (offset > image.size() || section.size > image.size() - offset)
-      return InvalidArgument("cubin: section {} has bytes [{}, {} + {}) of {}; pass all of it", i,
-                             offset, offset, section.size, image.size());
+      return InvalidArgument(
+          "cubin: section {} has bytes [{}, {} + {}), but the cubin has only {} bytes; pass the "
+          "whole cubin",
+          i, offset, offset, section.size, image.size());
     section.bytes = image.subspan(offset, section.size);
   }
   for (size_t i = 0; i < count; ++i) {
     const auto name = TextAt(sections[names].bytes, name_offsets[i]);
     if (!name)
       return InvalidArgument(
-          "cubin: the name of section {} lies outside the names; compile it again", i);
+          "cubin: the name of section {} lies outside the table of names; compile it again", i);
     sections[i].name = *name;
   }
   return sections;
@@ -110,8 +112,9 @@ absl::StatusOr<std::vector<Note>> NotesOf(const Section& section) {
     const auto form = NumberAt<uint8_t>(section.bytes, at);
     const size_t size = form == kSized ? NumberAt<uint16_t>(section.bytes, at + 2) : 0;
     if (size > section.bytes.size() - at - 4)
-      return InvalidArgument("cubin: a note of {} has {} bytes of {}; compile it again",
-                             section.name, size, section.bytes.size() - at - 4);
+      return InvalidArgument(
+          "cubin: a note of {} has {} bytes, but only {} are left; compile it again", section.name,
+          size, section.bytes.size() - at - 4);
     notes.push_back(
         {NumberAt<uint8_t>(section.bytes, at + 1),
          form == kSized ? section.bytes.subspan(at + 4, size) : section.bytes.subspan(at + 2, 2)});
@@ -168,16 +171,18 @@ absl::Status ReadNotes(const Section& section, CubinKernel& kernel) {
   for (const auto& [ordinal, parameter] : parameters) {
     if (ordinal != kernel.parameters.size() || parameter.offset < end)
       return InvalidArgument(
-          "cubin: parameter {} of {} at {} follows {} others that end at {}; "
-          "compile it again",
+          "cubin: parameter {} of {}, at byte {}, follows {} parameters that end at byte {}, so "
+          "one is missing or overlaps; compile it again",
           ordinal, kernel.name, parameter.offset, kernel.parameters.size(), end);
     end = parameter.offset + parameter.bytes;
     kernel.parameters.push_back(parameter);
   }
   kernel.parameter_bytes = end;
   if (said && *said != end)
-    return InvalidArgument("cubin: the parameters of {} end at {}, of {} bytes; compile it again",
-                           kernel.name, end, *said);
+    return InvalidArgument(
+        "cubin: the parameters of {} end at byte {}, but the cubin says that they have {} bytes; "
+        "compile it again",
+        kernel.name, end, *said);
   return absl::OkStatus();
 }
 
@@ -226,8 +231,9 @@ absl::Status ReadRegisters(const Section& section, Code& code) {
     if (symbol == code.symbols.end()) continue;
     const auto registers = NumberAt<uint32_t>(note.value, 4);
     if (registers > 255)
-      return InvalidArgument("cubin: {} has {} registers, of at most 255; compile it again",
-                             symbol->second, registers);
+      return InvalidArgument(
+          "cubin: {} has {} registers, but at most 255 are possible; compile it again",
+          symbol->second, registers);
     code.kernels[symbol->second].registers = static_cast<int32_t>(registers);
   }
   return absl::OkStatus();
@@ -263,8 +269,9 @@ absl::StatusOr<Cubin> ReadCubin(std::span<const std::byte> image) {
   for (const Section& section : sections)
     if (section.name.starts_with(kInfo)) note_bytes = note_bytes + section.bytes.size();
   if (note_bytes > image.size())
-    return InvalidArgument("cubin: notes of {} bytes in an image of {}; compile it again",
-                           note_bytes, image.size());
+    return InvalidArgument(
+        "cubin: the notes have {} bytes, but the whole image has only {}; compile it again",
+        note_bytes, image.size());
   const bool reserves = std::any_of(sections.begin(), sections.end(), [](const Section& section) {
     return section.name.starts_with(".nv.shared.reserved.");
   });
@@ -283,7 +290,8 @@ absl::StatusOr<Cubin> ReadCubin(std::span<const std::byte> image) {
       if (kernel == code.kernels.end()) continue;
       const uint64_t bytes = section.size - std::min(section.size, reserves ? kReserved : 0);
       if (bytes > INT32_MAX)
-        return InvalidArgument("cubin: {} has {} bytes; compile it again", section.name, bytes);
+        return InvalidArgument("cubin: {} has {} bytes, which is too much; compile it again",
+                               section.name, bytes);
       kernel->second.shared_bytes = static_cast<int32_t>(bytes);
     }
   }

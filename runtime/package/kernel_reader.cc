@@ -28,7 +28,8 @@ absl::Status ReadParameters(Json parameters, Kernel& kernel) {
     kernel.parameter_bytes.push_back(static_cast<int32_t>(bytes));
   }
   if (sum > kParameterBytesMax)
-    return parameters.Error("{} bytes; a kernel takes at most {}", sum, kParameterBytesMax);
+    return parameters.Error("the parameters have {} bytes in all; a kernel takes at most {}", sum,
+                            kParameterBytesMax);
   return absl::OkStatus();
 }
 
@@ -55,7 +56,7 @@ absl::StatusOr<std::array<uint32_t, 3>> ReadBox(Json value, int64_t product_max)
     box[axis++] = static_cast<uint32_t>(number);
   }
   if (product > product_max)
-    return value.Error("{} altogether; at most {} are possible", product, product_max);
+    return value.Error("the product is {}; it must be at most {}", product, product_max);
   return box;
 }
 
@@ -82,8 +83,8 @@ absl::Status ReadValues(Json target_json, bool first, Kernel& kernel, Target& ta
       names.emplace_back(value.key());
       if (names.back().size() > kNameMax || !IsExpressionName(names.back()))
         return value.Error(
-            "no expression can use this name; write letters, digits and _, no digit "
-            "first");
+            "this name cannot be used in an expression; use letters, digits and _, and do not "
+            "start with a digit");
       COPPICE_ASSIGN_OR_RETURN(const int64_t number, IntegerOf(value, INT64_MIN, INT64_MAX));
       target.values.push_back(number);
     }

@@ -53,8 +53,8 @@ absl::Status ReadVersion(JsonDocument& document) {
   }
   if (numbers[0] != kMajor)
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "{}: /schema_version: version {}.{} of the format; this library reads {}.x, "
-                     "so take another one",
+                     "{}: /schema_version: the format has version {}.{}, but this library reads "
+                     "{}.x; use another version of the library",
                      document.name(), numbers[0], numbers[1], kMajor);
   if (numbers[1] > 0) document.IgnoreUnknown();
   const Json required = root["requires"];
@@ -62,9 +62,10 @@ absl::Status ReadVersion(JsonDocument& document) {
   COPPICE_RETURN_IF_ERROR(CheckKind(required, JsonKind::kList));
   for (const Json feature : required) {
     COPPICE_RETURN_IF_ERROR(CheckKind(feature, JsonKind::kText));
-    return MakeError(absl::StatusCode::kUnimplemented,
-                     "{}: {}: requires {}, which this library does not know; use a later version",
-                     document.name(), feature.Pointer(), feature.Show());
+    return MakeError(
+        absl::StatusCode::kUnimplemented,
+        "{}: {}: requires {}, which this library does not know; use a later version of the library",
+        document.name(), feature.Pointer(), feature.Show());
   }
   return absl::OkStatus();
 }
@@ -85,8 +86,8 @@ absl::Status ReadFiles(Json files, Manifest& manifest) {
     File file{.name = std::string(value.key())};
     if (!IsFileName(file.name) || file.name == "manifest.json" || file.name == "manifest.sig")
       return value.Error(
-          "{} is not a name of a file; names have 1 to 255 of A-Z a-z 0-9 . _ - /, no "
-          "empty part, no . or .. part, and are not the manifest's",
+          "{} is not a valid file name; use 1 to 255 characters of A-Z a-z 0-9 . _ - /, no empty "
+          "part, no . or .. part, and not manifest.json or manifest.sig",
           QuoteText(file.name, kNameMax));
     COPPICE_RETURN_IF_ERROR(CheckFields(value, {"bytes", "sha256"}));
     COPPICE_ASSIGN_OR_RETURN(file.bytes, IntegerOf(value["bytes"], 0, INT64_MAX));
@@ -110,7 +111,7 @@ absl::Status ReadModules(Json modules, Manifest& manifest) {
     module.format = static_cast<ImageFormat>(format);
     COPPICE_ASSIGN_OR_RETURN(module.arch, TextOf(value["arch"]));
     if (!IsArchitecture(module.arch))
-      return value["arch"].Error("{}; write an architecture as sm_80, sm_90a or sm_100f",
+      return value["arch"].Error("{}; write an architecture such as sm_80, sm_90a or sm_100f",
                                  value["arch"].Show());
     manifest.modules.push_back(std::move(module));
   }
@@ -136,7 +137,7 @@ absl::Status ReadConstantLayout(Json value, Constant& constant) {
   if (value["strides"].present()) {
     COPPICE_ASSIGN_OR_RETURN(constant.strides, ReadSizes(value["strides"]));
     if (constant.strides.size() != rank)
-      return value["strides"].Error("{}; write one of each of the {} dimensions",
+      return value["strides"].Error("{}; write one stride for each of the {} dimensions",
                                     value["strides"].Show(), rank);
   } else {
     constant.strides.resize(rank);
@@ -155,7 +156,7 @@ absl::Status ReadConstantLayout(Json value, Constant& constant) {
   }
   overflow |= __builtin_add_overflow(last, 1, &last);
   overflow |= __builtin_mul_overflow(last, SizeOf(constant.dtype), &last);
-  if (overflow) return value.Error("has more bytes than 64 bits count; make it smaller");
+  if (overflow) return value.Error("has 2^63 bytes or more; make it smaller");
   return absl::OkStatus();
 }
 
@@ -205,7 +206,8 @@ absl::Status CheckNesting(Json programs,
   }
   if (steps > kStepsRunMax)
     return programs[outer.name]["steps"].Error(
-        "{} steps run, including those of its children; at most {} may", steps, kStepsRunMax);
+        "{} steps run, including those of its children; at most {} are allowed", steps,
+        kStepsRunMax);
   nesting.steps[program] = steps;
   nesting.state[program] = 2;
   return absl::OkStatus();

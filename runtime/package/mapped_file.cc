@@ -22,10 +22,9 @@ absl::Status MappingError(int number, const std::string& path, const char* what)
 
 absl::StatusOr<std::span<const std::byte>> Map(int descriptor, const std::string& path) {
   struct stat status = {};
-  if (fstat(descriptor, &status) != 0) return MappingError(errno, path, "cannot be looked at");
+  if (fstat(descriptor, &status) != 0) return MappingError(errno, path, "cannot be examined");
   if (!S_ISREG(status.st_mode))
-    return InvalidArgument("{}: is not a regular file; give a file with the bytes themselves",
-                           path);
+    return InvalidArgument("{}: this is not a regular file; give a regular file", path);
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return std::span<const std::byte>();
   void* const address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);

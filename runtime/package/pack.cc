@@ -58,8 +58,8 @@ absl::StatusOr<std::string> RewriteManifest(const Container& folder) {
   std::string canonical = Dump(manifest);
   if (folder.Find(kSignatureName) != nullptr && canonical != text)
     return InvalidArgument(
-        "{}: manifest.sig: it signs another manifest than the one that is "
-        "packed; pack without it, then sign",
+        "{}: manifest.sig: it is not the signature of the manifest that is packed; pack without "
+        "it, then sign",
         folder.path());
   return canonical;
 }
@@ -103,7 +103,7 @@ absl::Status WriteAndCheck(const Container& folder,
 absl::Status Pack(const std::string& folder, const std::string& zip_path) {
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<Container> container, Container::Open(folder));
   if (container->is_zip())
-    return InvalidArgument("{}: is a zip already; give the folder that is to be packed", folder);
+    return InvalidArgument("{}: is already a zip; give the folder to pack", folder);
   COPPICE_ASSIGN_OR_RETURN(const std::string manifest, RewriteManifest(*container));
   // Nobody finds half a package at the path.
   const std::string partial = zip_path + ".partial";

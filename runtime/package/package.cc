@@ -37,13 +37,13 @@ absl::StatusOr<std::span<const std::byte>> ReadManifestBytes(const Container& co
   if (entry == nullptr)
     return InvalidArgument("{}: has no manifest.json; give a kernel package", container.path());
   if (entry->bytes > bytes_max)
-    return InvalidArgument("{}: manifest.json: {} bytes; OpenOptions allow {}", container.path(),
-                           entry->bytes, bytes_max);
+    return InvalidArgument("{}: manifest.json: has {} bytes, but OpenOptions allow only {}",
+                           container.path(), entry->bytes, bytes_max);
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, container.Read(*entry));
   if (container.is_zip() && Crc32Of(bytes) != entry->crc)
     return InvalidArgument(
-        "{}: manifest.json: its CRC-32 is {:#010x}, and the zip says {:#010x}; "
-        "the file is damaged, fetch it again",
+        "{}: manifest.json: its CRC-32 is {:#010x}, but the zip says {:#010x}; the file is "
+        "damaged, fetch it again",
         container.path(), Crc32Of(bytes), entry->crc);
   return bytes;
 }
@@ -53,8 +53,8 @@ absl::Status CheckSignature(const Container& container,
                             const std::vector<PublicKey>& keys) {
   const ZipEntry* const entry = container.Find(kSignatureName);
   if (entry != nullptr && entry->bytes != kSignatureBytes)
-    return InvalidArgument("{}: manifest.sig: {} bytes; a signature has {}", container.path(),
-                           entry->bytes, kSignatureBytes);
+    return InvalidArgument("{}: manifest.sig: has {} bytes, but a signature has {}",
+                           container.path(), entry->bytes, kSignatureBytes);
   if (keys.empty()) return absl::OkStatus();
   if (entry == nullptr)
     return MakeError(absl::StatusCode::kPermissionDenied,
@@ -64,11 +64,10 @@ absl::Status CheckSignature(const Container& container,
   for (const PublicKey& key : keys) {
     if (IsSignedBy(key, manifest, signature)) return absl::OkStatus();
   }
-  return MakeError(
-      absl::StatusCode::kPermissionDenied,
-      "{}: manifest.sig: none of the {} trusted keys made this signature of this manifest; sign "
-      "it, or trust its key",
-      container.path(), keys.size());
+  return MakeError(absl::StatusCode::kPermissionDenied,
+                   "{}: manifest.sig: none of the {} trusted keys made this signature of this "
+                   "manifest; sign it with a trusted key, or trust its key",
+                   container.path(), keys.size());
 }
 
 // The digest that the manifest has of itself, compared.
@@ -110,10 +109,11 @@ absl::Status CheckConstants(const Package& package) {
                                           QuoteText(constant.name, kNameMax));
     if (!tensor.ok()) return InvalidArgument("{}: {}", where, MessageOf(tensor.status()));
     if (tensor->dtype != constant.dtype || tensor->shape != constant.shape)
-      return InvalidArgument("{}: is {} [{}], and the tensor {} of {} is {} [{}]; write the same",
-                             where, coppice::NameOf(constant.dtype),
-                             fmt::join(constant.shape, ", "), QuoteText(tensor->name, kNameMax),
-                             name, coppice::NameOf(tensor->dtype), fmt::join(tensor->shape, ", "));
+      return InvalidArgument(
+          "{}: is {} [{}], but the tensor {} of {} is {} [{}]; make them the same", where,
+          coppice::NameOf(constant.dtype), fmt::join(constant.shape, ", "),
+          QuoteText(tensor->name, kNameMax), name, coppice::NameOf(tensor->dtype),
+          fmt::join(tensor->shape, ", "));
   }
   return absl::OkStatus();
 }
@@ -129,8 +129,8 @@ absl::Status CheckFiles(const Container& container, const Manifest& manifest) {
     const int64_t bytes = manifest.files[static_cast<size_t>(file)].bytes;
     if (bytes != entry.bytes)
       return InvalidArgument(
-          "{}: {} has {} bytes, and /files of the manifest says {}; the package "
-          "is damaged, fetch it again",
+          "{}: {} has {} bytes, but /files of the manifest says {}; the package is damaged, fetch "
+          "it again",
           container.path(), entry.name, entry.bytes, bytes);
   }
   for (const File& file : manifest.files) {
@@ -212,8 +212,8 @@ absl::StatusOr<std::span<const std::byte>> Package::Read(const std::string& name
   const int index = IndexOf(contents_->manifest.files, name);
   if (index < 0)
     return MakeError(absl::StatusCode::kNotFound,
-                     "{}: {} is not in /files of the manifest; name one that is", path(),
-                     QuoteText(name, kNameMax));
+                     "{}: {} is not in /files of the manifest; name a file that is listed there",
+                     path(), QuoteText(name, kNameMax));
   const auto file = static_cast<size_t>(index);
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes,
                            contents_->container->Read(*contents_->container->Find(name)));
@@ -224,8 +224,7 @@ absl::StatusOr<std::span<const std::byte>> Package::Read(const std::string& name
   const std::string digest = Sha256Of({bytes});
   if (digest != contents_->manifest.files[file].sha256)
     return InvalidArgument(
-        "{}: {}: its digest is {}, and the manifest says {}; the file is "
-        "damaged, fetch it again",
+        "{}: {}: its digest is {}, but the manifest says {}; the file is damaged, fetch it again",
         path(), name, digest, contents_->manifest.files[file].sha256);
   const std::lock_guard lock(contents_->mutex);
   contents_->is_checked[file] = true;
@@ -242,8 +241,8 @@ absl::Status Package::Verify() const {
                              contents_->container->Read(entry));
     if (Crc32Of(bytes) != entry.crc)
       return InvalidArgument(
-          "{}: {}: its CRC-32 is {:#010x}, and the zip says {:#010x}; the file "
-          "is damaged, fetch it again",
+          "{}: {}: its CRC-32 is {:#010x}, but the zip says {:#010x}; the file is damaged, fetch "
+          "it again",
           path(), entry.name, Crc32Of(bytes), entry.crc);
   }
   return absl::OkStatus();

@@ -22,7 +22,8 @@ absl::Status CheckExpressionName(Json value) {
   const std::string name(value.key());
   if (name.size() <= kNameMax && IsExpressionName(name)) return absl::OkStatus();
   return value.Error(
-      "no expression can use this name; write letters, digits and _, no digit first");
+      "this name cannot be used in an expression; use letters, digits and _, and do not start with "
+      "a digit");
 }
 
 absl::StatusOr<double> ToleranceOf(Json value) {
@@ -59,9 +60,10 @@ absl::Status ReadBuckets(Json value, Symbol& symbol) {
   for (const Json each : value) {
     COPPICE_ASSIGN_OR_RETURN(const int64_t size, IntegerOf(each, symbol.min, symbol.max));
     if (size % symbol.multiple_of != 0)
-      return each.Error("{} is not a multiple of {}, as the symbol is", size, symbol.multiple_of);
+      return each.Error("{} is not a multiple of {}, the \"multiple_of\" of the symbol", size,
+                        symbol.multiple_of);
     if (!symbol.buckets.empty() && symbol.buckets.back() >= size)
-      return each.Error("{} comes after {}; sort the buckets, each once", size,
+      return each.Error("{} comes after {}; sort the buckets, and write each size only once", size,
                         symbol.buckets.back());
     symbol.buckets.push_back(size);
   }
@@ -134,9 +136,9 @@ absl::StatusOr<std::vector<int>> ReadOrder(Json list, const Program& program, Ro
     COPPICE_ASSIGN_OR_RETURN(const int buffer, ReferenceOf(value, program.buffers, "buffers"));
     const auto index = static_cast<size_t>(buffer);
     if (program.buffers[index].role != role)
-      return value.Error("{} has another role than \"{}\"; list buffers of this role", value.Show(),
-                         what);
-    if (named[index]) return value.Error("{} is listed before; list it once", value.Show());
+      return value.Error("{} does not have the role \"{}\"; list only buffers with this role",
+                         value.Show(), what);
+    if (named[index]) return value.Error("{} is listed twice; list it once", value.Show());
     named[index] = true;
     order.push_back(buffer);
   }
@@ -162,8 +164,8 @@ absl::Status CheckSymbolsAreGiven(Json symbols, const Program& program) {
   for (const Json value : symbols) {
     if (!given[index] && program.symbols[index].scalar < 0)
       return value.Error(
-          "no axis of an input has this size; give one its bare name, or say "
-          "\"from\" which scalar it comes");
+          "no axis of an input has this size; give an axis the bare name of the symbol, or name a "
+          "scalar in \"from\"");
     ++index;
   }
   return absl::OkStatus();

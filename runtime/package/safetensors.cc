@@ -38,7 +38,7 @@ absl::Status CheckBytes(Json tensor, const std::vector<int64_t>& shape, int64_t 
   for (const int64_t size : shape)
     fits = !__builtin_mul_overflow(expected, size, &expected) && fits;
   if (fits && expected == bytes) return absl::OkStatus();
-  return tensor.Error("has {} bytes, which are not those of its shape and {}; write the file again",
+  return tensor.Error("has {} bytes, which does not match its shape and {}; write the file again",
                       bytes, tensor["dtype"].Show());
 }
 
@@ -57,14 +57,14 @@ absl::Status CheckPlaces(std::vector<Place> places, Json root, int64_t data_byte
   for (const Place& place : places) {
     if (place.begin != end)
       return place.tensor.Error(
-          "begins at {}, and the bytes before it end at {}; write the file "
-          "again",
+          "begins at byte {}, but the bytes before it end at byte {}; write the file again",
           place.begin, end);
     end = place.end;
   }
   if (end == data_bytes) return absl::OkStatus();
-  return root.Error("the tensors end at {}, but the data of the file at {}; write the file again",
-                    end, data_bytes);
+  return root.Error(
+      "the tensors end at byte {}, but the data of the file ends at byte {}; write the file again",
+      end, data_bytes);
 }
 
 }  // namespace
@@ -110,8 +110,8 @@ absl::StatusOr<Safetensors> Safetensors::FromMemory(std::span<const std::byte> b
   if (bytes.size() < kLengthBytes || length > bytes.size() - kLengthBytes ||
       length > static_cast<uint64_t>(kHeaderBytesMax))
     return InvalidArgument(
-        "{}: {} bytes cannot hold a header of {}; give a safetensors file, "
-        "whose header has at most {}",
+        "{}: a file of {} bytes with a header of {} bytes is invalid; give a safetensors file, "
+        "whose header has at most {} bytes",
         name, bytes.size(), length, kHeaderBytesMax);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
   const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
@@ -159,13 +159,14 @@ std::vector<std::string> Safetensors::names() const {
 absl::StatusOr<SafeTensor> Safetensors::Get(const std::string& name) const {
   const int index = IndexOf(entries_, name);
   if (index < 0)
-    return MakeError(absl::StatusCode::kNotFound, "{}: has no tensor {}; name one of its {}", path_,
+    return MakeError(absl::StatusCode::kNotFound,
+                     "{}: has no tensor {}; name one of its {} tensors", path_,
                      QuoteText(name, kNameMax), entries_.size());
   const Entry& entry = entries_[static_cast<size_t>(index)];
   const size_t dtype = IndexOfDType(entry.dtype);
   if (dtype == kDTypes.size())
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "{}: {} is of dtype {}, which coppice does not have; convert it", path_,
+                     "{}: {} is of dtype {}, which coppice does not support; convert it", path_,
                      QuoteText(name, kNameMax), QuoteText(entry.dtype, kNameMax));
   return SafeTensor{entry.name, static_cast<DType>(dtype), entry.shape, entry.bytes};
 }

@@ -18,8 +18,9 @@ absl::StatusOr<Expression> Scope::Parse(Json value) const {
   COPPICE_RETURN_IF_ERROR(CheckKind(value, JsonKind::kText));
   budget_->characters += static_cast<int64_t>(value.text().size());
   if (budget_->characters > ExpressionBudget::kCharactersMax)
-    return value.Error("the expressions so far have {} characters; a manifest's have at most {}",
-                       budget_->characters, ExpressionBudget::kCharactersMax);
+    return value.Error(
+        "the expressions of the manifest have {} characters up to this one; at most {} are allowed",
+        budget_->characters, ExpressionBudget::kCharactersMax);
   absl::StatusOr<Expression> expression = Expression::Parse(std::string(value.text()), names_);
   if (!expression.ok()) return value.Error("{}", MessageOf(expression.status()));
   return expression;
@@ -80,7 +81,7 @@ absl::StatusOr<Layout> LayoutOf(Json object, const Scope& scope) {
   if (!strides.present()) return layout;
   COPPICE_ASSIGN_OR_RETURN(layout.strides, scope.AmountsOf(strides, kRankMax));
   if (layout.strides.size() != layout.shape.size())
-    return strides.Error("{}; write one of each of the {} dimensions", strides.Show(),
+    return strides.Error("{}; write one stride for each of the {} dimensions", strides.Show(),
                          layout.shape.size());
   return layout;
 }

@@ -49,8 +49,8 @@ absl::StatusOr<KernelStep> ReadKernelStep(Json value, const StepPlace& place) {
   for (const std::string& name : kernel.value_names) {
     if (IndexOf(place.program.symbols, name) >= 0 || IndexOf(place.program.scalars, name) >= 0)
       return value["kernel"].Error(
-          "{} has a value of the name {}, as a symbol or a scalar of the "
-          "program has; rename one",
+          "{} has a value with the name {}, which is also a symbol or a scalar of the program; "
+          "rename one of them",
           value["kernel"].Show(), name);
   }
   const Scope scope(place.program, place.budget, kernel.value_names);
@@ -70,8 +70,9 @@ absl::StatusOr<KernelStep> ReadKernelStep(Json value, const StepPlace& place) {
     const int32_t expected = kernel.parameter_bytes[step.args.size()];
     const int64_t bytes = LayoutOf(argument).bytes;
     if (bytes != expected)
-      return each.Error("has {} bytes, and parameter {} of {} has {}; write one of that size",
-                        bytes, step.args.size(), value["kernel"].Show(), expected);
+      return each.Error(
+          "has {} bytes, but parameter {} of {} has {}; write an argument of that size", bytes,
+          step.args.size(), value["kernel"].Show(), expected);
     step.args.push_back(std::move(argument));
   }
   COPPICE_ASSIGN_OR_RETURN(step.assumes, ReadAssumptions(value["assumes"], scope));
@@ -153,7 +154,7 @@ absl::StatusOr<std::vector<Operand>> ReadChildBuffers(Json object,
     const Buffer& buffer = child.buffers[static_cast<size_t>(index)];
     const Json value = object[buffer.name];
     if (!value.present())
-      return object.Error("has nothing for {} of the program {}; add it",
+      return object.Error("has no entry for {} of the program {}; add it",
                           QuoteText(buffer.name, kNameMax), QuoteText(child.name, kNameMax));
     const bool written = buffer.role == Role::kOutput || buffer.mutated;
     COPPICE_ASSIGN_OR_RETURN(
@@ -166,14 +167,14 @@ absl::StatusOr<std::vector<Operand>> ReadChildBuffers(Json object,
 // That a program can be a step: it takes sizes and buffers, and nothing else.
 absl::Status CheckChild(Json value, const Program& child) {
   if (!child.scalars.empty())
-    return value.Error("{} has scalars, which a step cannot give; run a program without scalars",
+    return value.Error("{} has scalars, which a step cannot pass; run a program without scalars",
                        value.Show());
   for (const int output : child.outputs) {
     const Buffer& buffer = child.buffers[static_cast<size_t>(output)];
     if (buffer.alias)
       return value.Error(
-          "its output {} is an alias, and a step gives memory to each output; run "
-          "a program without aliases",
+          "its output {} is an alias, but a step gives memory to each output; run a program "
+          "without aliases",
           QuoteText(buffer.name, kNameMax));
   }
   return absl::OkStatus();
@@ -191,7 +192,7 @@ absl::StatusOr<ChildStep> ReadChild(Json value, const StepPlace& place) {
   for (const Json symbol : symbols) {
     const int index = IndexOf(child.symbols, symbol.key());
     if (index < 0)
-      return symbol.Error("the program {} has no symbol of this name; remove it",
+      return symbol.Error("the program {} has no symbol of this name; remove the entry",
                           value["program"].Show());
     COPPICE_ASSIGN_OR_RETURN(Amount size, place.scope.AmountOf(symbol, 0));
     step.symbols.push_back(std::move(size));  // Both are sorted by name.
@@ -207,7 +208,7 @@ absl::StatusOr<ChildStep> ReadChild(Json value, const StepPlace& place) {
     const int index = IndexOf(child.buffers, buffer.key());
     const Role role = index < 0 ? Role::kTemporary : child.buffers[static_cast<size_t>(index)].role;
     if (role != Role::kInput && role != Role::kOutput)
-      return buffer.Error("the program {} has no input or output of this name; remove it",
+      return buffer.Error("the program {} has no input or output of this name; remove the entry",
                           value["program"].Show());
   }
   return step;

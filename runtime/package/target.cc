@@ -35,27 +35,31 @@ TargetFit FitOfCubin(Architecture built, const TargetDevice& device) {
   const auto no = [&](std::string why) {
     return TargetFit{.fit = Fit::kNone, .why = std::move(why)};
   };
-  if (!device.cubins) return no(fmt::format("the emulator executes PTX, and {} is a cubin", name));
+  if (!device.cubins)
+    return no(fmt::format("the emulator executes only PTX, but {} is a cubin", name));
   if (built.features == Features::kExact)
     return built.capability == device.capability
-               ? TargetFit{.fit = Fit::kExact, .why = fmt::format("{} is of {}", name, here)}
-               : no(fmt::format("{} runs on {} only, and this is {}", name,
+               ? TargetFit{.fit = Fit::kExact, .why = fmt::format("{} is built for {}", name, here)}
+               : no(fmt::format("{} runs on {} only, but this device is {}", name,
                                 Dotted(built.capability), here));
   if (built.features == Features::kFamily)
     return IsOfFamily(built.capability, device.capability)
                ? TargetFit{.fit = Fit::kFamily,
-                           .why = fmt::format("{} is of the family of {}", name, here)}
-               : no(fmt::format("{} runs on its family from {} on, and {} is not of that family",
+                           .why = fmt::format("{} is built for the family of {}", name, here)}
+               : no(fmt::format("{} runs on its family from {} on, but {} is not in that family",
                                 name, Dotted(built.capability), here));
   if (built.capability / 10 != device.capability / 10)
-    return no(
-        fmt::format("{} runs on {}.x only, and this is {}", name, built.capability / 10, here));
+    return no(fmt::format("{} runs on {}.x only, but this device is {}", name,
+                          built.capability / 10, here));
   if (built.capability > device.capability)
-    return no(fmt::format("{} needs {}, and this is {}", name, Dotted(built.capability), here));
+    return no(
+        fmt::format("{} needs {}, but this device is {}", name, Dotted(built.capability), here));
   if (built.capability != device.capability &&
       (IsIntegrated(built.capability) || IsIntegrated(device.capability)))
-    return no(fmt::format(
-        "{} and {} are a card and a GPU inside a processor, whose binaries differ", name, here));
+    return no(
+        fmt::format("one of {} and {} is a discrete GPU and the other an integrated one, and their "
+                    "binaries are not interchangeable",
+                    name, here));
   return {.fit = Fit::kMajor, .why = fmt::format("{} runs on {}", name, here)};
 }
 
@@ -69,13 +73,13 @@ TargetFit FitOfPtx(Architecture built, const TargetDevice& device) {
     return no(
         fmt::format("PTX of {} is compiled on the device, which the caller did not allow", name));
   if (built.features == Features::kExact && built.capability != device.capability)
-    return no(fmt::format("PTX of {} is for {} only, and this is {}", name,
+    return no(fmt::format("PTX of {} is for {} only, but this device is {}", name,
                           Dotted(built.capability), here));
   if (built.features == Features::kFamily && !IsOfFamily(built.capability, device.capability))
-    return no(fmt::format("PTX of {} is for its family from {} on, and {} is not of that family",
+    return no(fmt::format("PTX of {} is for its family from {} on, but {} is not in that family",
                           name, Dotted(built.capability), here));
   if (built.capability > device.ptx_capability_max)
-    return no(fmt::format("PTX of {} is newer than {}, the newest taken here", name,
+    return no(fmt::format("PTX of {} is newer than {}, the newest that is accepted here", name,
                           Dotted(device.ptx_capability_max)));
   return {.fit = Fit::kPtx, .why = fmt::format("PTX of {} can be compiled for {}", name, here)};
 }
@@ -173,10 +177,11 @@ absl::StatusOr<std::vector<TargetFit>> ChooseTargets(const Manifest& manifest,
     std::string why;
     for (const TargetFit& fit : ordered)
       why += fmt::format("{}target {}: {}", why.empty() ? "" : "; ", fit.target, fit.why);
-    return MakeError(absl::StatusCode::kNotFound,
-                     "kernel {}: no target runs on {} {}: {}; build the package for sm_{}",
-                     kernel.name, device.cubins ? "a GPU of" : "the emulator of",
-                     Dotted(device.capability), why, device.capability);
+    return MakeError(
+        absl::StatusCode::kNotFound,
+        "kernel {}: no target runs on {} {}: {}; build the package for sm_{}", kernel.name,
+        device.cubins ? "a GPU of compute capability" : "the emulator of compute capability",
+        Dotted(device.capability), why, device.capability);
   }
   const auto first_of = [&](const TargetFit& fit) {
     return std::find_if(kernel.targets.begin(), kernel.targets.end(),

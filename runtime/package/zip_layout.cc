@@ -70,28 +70,30 @@ class ZipReader {
 
   absl::StatusOr<std::vector<ZipEntry>> Run() {
     if (size_ < kEndBytes || size_ > kZipBytesMax)
-      return InvalidArgument("{}: a zip of {} bytes; a package has {} to {}", name_, size_,
+      return InvalidArgument("{}: the zip has {} bytes, but a package has {} to {}", name_, size_,
                              kEndBytes, kZipBytesMax);
     if (NumberAt(zip_, 0, 4) != kLocalMark)
       return InvalidArgument(
-          "{}: is not a zip: it does not begin as one; give a package, as "
-          "coppice.export and `coppice package build` write them",
+          "{}: is not a zip: it does not begin like one; give a package that coppice.export or "
+          "`coppice package build` wrote",
           name_);
     const int64_t end = size_ - kEndBytes;
     const uint32_t count = NumberAt(zip_, end + 10, 2);
     central_ = NumberAt(zip_, end + 16, 4);
     if (NumberAt(zip_, end, 4) != kEndMark && !HasEndRecord())
       return InvalidArgument(
-          "{}: the zip is cut off: after {} bytes no end record has come, as when a download or a "
-          "copy stopped early; get the file again",
+          "{}: the zip is cut off: it has {} bytes but no end record, as when a download or a copy "
+          "stopped early; get the file again",
           name_, size_);
     if (NumberAt(zip_, end, 4) != kEndMark || count > kZipEntriesMax || central_ > end)
-      return Wrong(end, "no end record of a zip without a comment");
+      return Wrong(end, "no valid end record of a zip without a comment");
     cursor_ = central_;
     for (uint32_t i = 0; i < count; ++i)
       COPPICE_RETURN_IF_ERROR(ReadEntry(end));
-    if (next_ != central_) return Wrong(next_, "bytes of no file lie before the central directory");
-    if (cursor_ != end) return Wrong(cursor_, "bytes of no file lie before the end record");
+    if (next_ != central_)
+      return Wrong(next_, "bytes that belong to no file lie before the central directory");
+    if (cursor_ != end)
+      return Wrong(cursor_, "bytes that belong to no file lie before the end record");
     COPPICE_RETURN_IF_ERROR(
         Compare(end, EndRecordOf(entries_.size(), central_, end - central_), "the end record"));
     return std::move(entries_);
@@ -100,10 +102,9 @@ class ZipReader {
  private:
   absl::Status Wrong(int64_t offset, const std::string& what) const {
     return InvalidArgument(
-        "{}: offset {}: {}: the zip was damaged, or another tool wrote it anew; get the file "
-        "again, "
-        "or unzip it to a folder, which can be used as it is, and made a package by `coppice "
-        "package pack FOLDER -o PACKAGE.zip`",
+        "{}: offset {}: {}: the zip was damaged, or rewritten by another tool; get the file again, "
+        "or unzip it to a folder, which you can use as it is or pack with `coppice package pack "
+        "FOLDER -o PACKAGE.zip`",
         name_, offset, what);
   }
 
@@ -126,11 +127,11 @@ class ZipReader {
     entry.name.assign(name, static_cast<size_t>(name_bytes));
     const std::string shown = QuoteText(entry.name, 255);
     if (!IsFileName(entry.name))
-      return Wrong(cursor_, fmt::format("{} is not a name of a file of a package", shown));
+      return Wrong(cursor_, fmt::format("{} is not a valid file name in a package", shown));
     if (entries_.empty() ? entry.name != kManifestName
                          : !ComesBefore(entries_.back().name, entry.name))
-      return Wrong(cursor_, fmt::format("{} is twice or not in its place; manifest.json comes "
-                                        "first, then manifest.sig, then others by name",
+      return Wrong(cursor_, fmt::format("{} occurs twice or is out of order; manifest.json must "
+                                        "come first, then manifest.sig, then others by name",
                                         shown));
     const int64_t next = PlaceEntry(next_, entry);
     if (next > central_) return Wrong(next_, fmt::format("{} is cut off", shown));
@@ -154,7 +155,7 @@ class ZipReader {
         std::mismatch(there.begin(), there.end(), expected.begin()).first - there.begin());
     if (at == there.size()) return Wrong(size_, what + " is cut off");
     return Wrong(offset + static_cast<int64_t>(at),
-                 fmt::format("{} has {:#04x}, and {:#04x} is canonical", what,
+                 fmt::format("{} has {:#04x}, but {:#04x} is canonical", what,
                              static_cast<uint8_t>(there[at]), static_cast<uint8_t>(expected[at])));
   }
 

@@ -85,8 +85,8 @@ def read_requests(path, seed):
     for line, row in enumerate(rows[1:], 2):
         where = f"{path}:{line}"
         if len(row) != len(rows[0]):
-            raise UsageError(f"{where}: the row has {len(row)} fields, the header {len(rows[0])}; "
-                             "give every row the fields of the header")
+            raise UsageError(f"{where}: the row has {len(row)} fields, but the header has "
+                             f"{len(rows[0])}; give every row one field per column")
         before = requests[-1].arrival if requests else 0.0
         arrival = before + random_.expovariate(ARRIVALS_PER_SECOND)
         if not poisson or row[0]:

@@ -133,24 +133,25 @@ TEST(BudgetTest, ManyThreadsNeverPassTheLimitNorLoseAByte) {
 }
 
 TEST(BudgetDeathTest, ChecksAccountsAndBytes) {
-  EXPECT_DEATH(Budget({.accounts = 0}), "has accounts");
-  EXPECT_DEATH(Budget({.limit = -1}), "no debts");
+  EXPECT_DEATH(Budget({.accounts = 0}), "needs an account");
+  EXPECT_DEATH(Budget({.limit = -1}), "a limit of 0 or more");
   Budget budget({.accounts = 2});
   EXPECT_TRUE(budget.Charge(0, 5).admitted());
   EXPECT_TRUE(budget.Hold(3).admitted());
   EXPECT_DEATH((void)budget.Charge(2, 0), "no such account");
   EXPECT_DEATH((void)budget.Charge(-1, 0), "no such account");
   EXPECT_DEATH((void)budget.bytes(2), "no such account");
-  EXPECT_DEATH((void)budget.Charge(0, -1), "discharged");
-  EXPECT_DEATH((void)budget.Hold(-1), "discharged");
-  EXPECT_DEATH(budget.Discharge(0, 6), "more than was charged");
-  EXPECT_DEATH(budget.Discharge(1, 1), "more than was charged");
-  EXPECT_DEATH(budget.Discharge(0, -1), "charged");
-  EXPECT_DEATH(budget.Settle(4, {}), "more than is held");
-  EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{0, 4}}), "more than was held");
+  EXPECT_DEATH((void)budget.Charge(0, -1), "use Discharge");
+  EXPECT_DEATH((void)budget.Hold(-1), "use Discharge");
+  EXPECT_DEATH(budget.Discharge(0, 6), "more bytes than were charged");
+  EXPECT_DEATH(budget.Discharge(1, 1), "more bytes than were charged");
+  EXPECT_DEATH(budget.Discharge(0, -1), "use Charge");
+  EXPECT_DEATH(budget.Settle(4, {}), "more bytes than are held");
+  EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{0, 4}}),
+               "more bytes are booked than were held");
   EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{1, 4}, Budget::Change{0, -4}}),
-               "more than was held");
-  EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{0, -6}}), "more than was charged");
+               "more bytes are booked than were held");
+  EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{0, -6}}), "more bytes than were charged");
 }
 
 }  // namespace

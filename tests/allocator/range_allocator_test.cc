@@ -40,9 +40,9 @@ TEST(RangeAllocatorDeathTest, ChecksWhatItRequires) {
   RangeAllocator ranges(1024, 256);
   EXPECT_DEATH(ranges.Allocate(0), "at least one byte");
   ASSERT_EQ(ranges.Allocate(512), 0);
-  EXPECT_DEATH(ranges.Free(256), "not live");
+  EXPECT_DEATH(ranges.Free(256), "no live range begins");
   ranges.Free(0);
-  EXPECT_DEATH(ranges.Free(0), "not live");
+  EXPECT_DEATH(ranges.Free(0), "no live range begins");
 }
 
 // What the allocator promises, over a map with one entry per unit of the alignment.

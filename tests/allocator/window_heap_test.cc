@@ -195,13 +195,13 @@ TEST_F(WindowHeapDeathTest, ChecksWhatItFreesAndWhere) {
   WindowHeap heap(*pool, 1);
   WindowHeap other(*pool, 0);
   const DeviceAddress address = Allocate(heap, 512);
-  EXPECT_DEATH(heap.Free(address + 256), "not live");
-  EXPECT_DEATH(other.Free(address), "not live");
+  EXPECT_DEATH(heap.Free(address + 256), "no live range begins");
+  EXPECT_DEATH(other.Free(address), "no live range begins");
   EXPECT_DEATH(heap.Free(pool->base(0)), "heap's window");
   EXPECT_DEATH(heap.Allocate(0).IgnoreError(), "at least one byte");
   EXPECT_DEATH(WindowHeap(*pool, 2), "no such window");
   heap.Free(address);
-  EXPECT_DEATH(heap.Free(address), "not live");
+  EXPECT_DEATH(heap.Free(address), "no live range begins");
 }
 
 }  // namespace

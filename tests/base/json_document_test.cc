@@ -94,7 +94,7 @@ TEST(JsonDocumentTest, ValuesAreFoundByNameAndInOrder) {
   std::string shown;
   for (const Json value : root["a"])
     shown += value.Show() + value.Pointer() + " ";
-  EXPECT_EQ(shown, "10/a/0 an object of 1/a/1 \"t\"/a/2 ");
+  EXPECT_EQ(shown, "10/a/0 an object of size 1/a/1 \"t\"/a/2 ");
   EXPECT_EQ(root["d"].offset(), text.find("\"q"));
 }
 

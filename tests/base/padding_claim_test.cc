@@ -104,9 +104,9 @@ TEST(PaddingClaimTest, FindsTheFirstElementThatDisagrees) {
 TEST(PaddingClaimDeathTest, TensorsOfDifferentSizesAreNotCompared) {
   const std::vector<std::byte> bytes(8);
   const std::span<const std::byte> all = bytes;
-  EXPECT_DEATH(FindDisagreement(kBits, DType::kInt32, all, all.first(4)), "no two tensors");
+  EXPECT_DEATH(FindDisagreement(kBits, DType::kInt32, all, all.first(4)), "same number of bytes");
   EXPECT_DEATH(FindDisagreement(kBits, DType::kInt32, all.first(6), all.first(6)),
-               "no two tensors");
+               "same number of bytes");
 }
 
 TEST(PaddingClaimTest, JoinedAsksForBitsOnlyIfBothDo) {

@@ -139,7 +139,8 @@ TEST_F(CallsTest, TheDeviceDecidesHowMuchOfAnInputIsReal) {
       ASSERT_C_OK(coppice_read_count(scope, 0, &count));
       EXPECT_EQ(count.tensor.dtype.code, kDLInt);
       coppice_view none = count;
-      EXPECT_C_ERROR(COPPICE_NOT_FOUND, "nothing counts", coppice_read_count(scope, 1, &none));
+      EXPECT_C_ERROR(COPPICE_NOT_FOUND, "does not count its size",
+                     coppice_read_count(scope, 1, &none));
       coppice_view sized = count;
       ASSERT_C_OK(coppice_read_sized_output(scope, 0, &sized));
       EXPECT_EQ(sized.shape[0], 7);
@@ -239,7 +240,7 @@ TEST_F(CallsTest, PartsOfALeaseAreKeptAndDroppedByThemselves) {
     With(lease, 0, [&](coppice_read*, const coppice_view&) {
       EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "scope", coppice_lease_split(lease, parts, 2));
     });
-    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "2 outputs, room for 1",
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "2 outputs, but the array has room for 1",
                    coppice_lease_split(lease, parts, 1));
     ASSERT_C_OK(coppice_lease_split(lease, parts, 2));
     EXPECT_EQ(InfoOf(lease).output_count, 0);
@@ -248,19 +249,20 @@ TEST_F(CallsTest, PartsOfALeaseAreKeptAndDroppedByThemselves) {
     coppice_lease_release(lease);
     EXPECT_EQ(InfoOf(parts[1]).is_part, 1);
     EXPECT_EQ(InfoOf(parts[1]).part, 1);
-    EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "part", coppice_lease_split(parts[1], more, 2));
+    EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "holds only",
+                   coppice_lease_split(parts[1], more, 2));
     EXPECT_EQ(more[0], nullptr);
     coppice_lease_release(parts[0]);
     With(parts[1], 1, [&](coppice_read* scope, const coppice_view& view) {
       EXPECT_EQ(Download(view.tensor), Ramp(20, 10));
       coppice_view other = {.struct_size = sizeof(other)};
-      EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "the part of output 1",
+      EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "holds only output 1",
                      coppice_read_output(scope, 0, &other));
-      EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "the part of output 1",
+      EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "holds only output 1",
                      coppice_read_count(scope, 0, &other));
     });
     DLManagedTensorVersioned* kept[2] = {};
-    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "1 outputs, room for 2",
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "1 outputs, but the array has room for 2",
                    coppice_lease_detach(parts[1], stream_, kept, 2));
     ASSERT_C_OK(coppice_lease_detach(parts[1], stream_, kept, 1));
     EXPECT_EQ(Download(kept[0]->dl_tensor), Ramp(20, 10));

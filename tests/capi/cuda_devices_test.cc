@@ -175,12 +175,14 @@ TEST(CudaDevicesTest, EachRunsOnItsOwnAndRefusesWhatLiesOnTheOther) {
     }
   }
   EXPECT_EQ(std::ranges::count(kinds, COPPICE_RUN_REPLAY), 6);
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "input 0: on device 1 of type 2, not 0 of type 2",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT,
+                 "input 0: is on device 1 of type 2, but the session is on device 0 of type 2",
                  first.Run(second.x()));
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "input 0: on device 0 of type 2, not 1 of type 2",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT,
+                 "input 0: is on device 0 of type 2, but the session is on device 1 of type 2",
                  second.Run(first.x()));
   const DLTensor target = first.x();
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "target 0: on device 0 of type 2",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "target 0: is on device 0 of type 2",
                  second.Run(second.x(), &target));
   DLTensor managed = second.x();  // Which every device reaches, whoever made it.
   managed.device = {kDLCUDAManaged, 0};

@@ -152,7 +152,7 @@ TEST_F(DeviceTest, AFunctionOfTheHostThatWaitsForItselfIsToldSo) {
     EXPECT_EQ(RunOn(Ramp(10)), Ramp(10, 2));
     EXPECT_THAT(asked.answers, Each(testing::Pair(COPPICE_FAILED_PRECONDITION, kNotPermitted)));
     EXPECT_EQ(asked.answers.size(), 6U);
-    EXPECT_THAT(asked.text, HasSubstr("which would wait for itself"));
+    EXPECT_THAT(asked.text, HasSubstr("so it would wait for itself"));
     EXPECT_EQ(asked.freed, COPPICE_OK);
     EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "not an address",
                    coppice_memory_free(device_, asked.memory));

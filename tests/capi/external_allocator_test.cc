@@ -123,17 +123,19 @@ TEST_F(ExternalAllocatorTest, AFreeOnAnotherThreadThanTheRunsIsLate) {
 TEST_F(ExternalAllocatorTest, BlocksOfAnotherDeviceOrOfNoSizeAreNone) {
   program_ = RegisterBody("none", [this](coppice_context* context) {
     EXPECT_EQ(coppice_external_allocate(8, 1, nullptr), nullptr);
-    EXPECT_THAT(LastError(), HasSubstr("a block of device 1 is asked for on device 0"));
+    EXPECT_THAT(LastError(),
+                HasSubstr("memory of device 1 was requested, but coppice allocates on device 0"));
     EXPECT_EQ(coppice_external_allocate(0, 0, nullptr), nullptr);
     EXPECT_EQ(coppice_external_allocate(-1, 0, nullptr), nullptr);
     return ScaleInput(context, 2);
   });
   EXPECT_EQ(RunOn(Ramp(20)), Ramp(20, 2));
   EXPECT_EQ(coppice_external_allocate(8, 0, nullptr), nullptr);
-  EXPECT_THAT(LastError(), HasSubstr("no device was named"));
+  EXPECT_THAT(LastError(), HasSubstr("no device is set"));
   ASSERT_C_OK(coppice_external_allocator_use(device_));
   EXPECT_EQ(coppice_external_allocate(8, 1, nullptr), nullptr);
-  EXPECT_THAT(LastError(), HasSubstr("a block of device 1 is asked for on device 0"));
+  EXPECT_THAT(LastError(),
+              HasSubstr("memory of device 1 was requested, but coppice allocates on device 0"));
   EXPECT_EQ(coppice_external_allocate(int64_t{1} << 50, 0, nullptr), nullptr);
   EXPECT_EQ(Counts(), (std::vector<int64_t>{0, 0, 0, 0}));
 }
@@ -222,7 +224,7 @@ TEST_F(ExternalAllocatorTest, AFunctionOfAStepIsNoRun) {
       },
       &said);
   EXPECT_C_ERROR(COPPICE_ABORTED, "", Refused(Upload(Ramp(10))));
-  EXPECT_THAT(said, HasSubstr("no device was named"));
+  EXPECT_THAT(said, HasSubstr("no device is set"));
 }
 
 TEST_F(ExternalAllocatorTest, ARunThatFreesOtherwiseThanItsWarmUpDidIsNotRecorded) {

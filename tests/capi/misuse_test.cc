@@ -275,7 +275,7 @@ TEST_F(MisuseTest, AShorterStructHasDefaultsAndALongerOneIsReadAsFarAsItIsKnown)
 TEST_F(MisuseTest, TensorsThatCannotBeAreRefused) {
   DLTensor x = x_;
   x.device = {kDLCPU, 0};
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "input 0: on device 0 of type 1", RunWith(x));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "input 0: is on device 0 of type 1", RunWith(x));
   x = x_;
   for (const int32_t rank : {-1, 9, 1 << 30}) {
     x.ndim = rank;
@@ -314,7 +314,7 @@ TEST_F(MisuseTest, SizesAndStridesOfAnyNumberAreRefusedOrRun) {
   DLTensor x = x_;
   x.ndim = 3;
   x.shape = shape;
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "addresses", RunWith(x));
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "address space", RunWith(x));
 }
 
 TEST_F(MisuseTest, NumbersOfACallThatAreNoneAreRefused) {

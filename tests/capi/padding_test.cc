@@ -124,9 +124,9 @@ TEST(CPaddingTest, WhatIsNoPolicyIsAnError) {
   EXPECT_C_ERROR(COPPICE_UNIMPLEMENTED, "version",
                  coppice_policy_buckets(&policy, nullptr, 0, &count));
   policy = PolicyOf("pow2", 64);
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "room",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "capacity",
                  coppice_policy_buckets(&policy, nullptr, 1, &count));
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "room",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "capacity",
                  coppice_policy_buckets(&policy, nullptr, -1, &count));
   policy.struct_size = 0;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "sizeof(coppice_policy)",
@@ -159,7 +159,7 @@ TEST(CPaddingTest, NoMoreBucketsOfAJointPolicyAreWrittenThanThereIsRoomFor) {
   EXPECT_THAT(buckets, ElementsAre(1, 1, 1, 2, -7));
   EXPECT_EQ(count, 9);
   const coppice_joint_policy large = JointOf("exact/exact", 1024, 1024);
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "policies with more than 65536",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "but at most 65536",
                  coppice_joint_policy_buckets(&large, buckets, 2, &count));
   ASSERT_C_OK(coppice_joint_policy_buckets(&large, nullptr, 0, &count));
   EXPECT_EQ(count, 1024 * 1024);
@@ -180,7 +180,7 @@ TEST(CPaddingTest, WhatIsNoJointPolicyIsAnError) {
   EXPECT_C_ERROR(COPPICE_UNIMPLEMENTED, "version",
                  buckets(JointOf(R"({"version": 2, "buckets": [[4, 8]]})")));
   const coppice_joint_policy policy = JointOf("1x2", 4, 4);
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "room",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "capacity",
                  coppice_joint_policy_buckets(&policy, nullptr, 1, &count));
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "sizeof(coppice_joint_policy)",
                  buckets(coppice_joint_policy{}));
@@ -326,7 +326,7 @@ TEST_F(CJointTest, WhatAJointPolicyDoesNotHeedIsRefused) {
   policy.b = "width";
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "'width', which is not a symbol",
                  RegisterPair(OptionsWith(policy)));
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "nothing of the spec is called 'width'",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "the spec has nothing called 'width'",
                  RegisterCallable(policy));
   policy.b = nullptr;
   EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "joint policy: b: give a name",

@@ -165,12 +165,11 @@ TEST_F(CRaggedTest, SequencesThatCannotBeAreRefused) {
   refuse([](Given& spec) { spec.name = nullptr; }, "coppice_ragged_spec: give a name");
   refuse([](Given& spec) { spec.name = "total"; }, "ragged total: the name is taken");
   refuse([](Given& spec) { spec.by = 2; }, "ragged: by");
-  refuse([](Given& spec) { spec.count = "rows"; }, "ragged rows: nothing of the spec is called");
-  refuse([](Given& spec) { spec.total = nullptr; },
-         "ragged rows: nothing of the spec is called ''");
-  refuse([](Given& spec) { spec.length = "none"; }, "is called 'none'");
-  refuse([](Given& spec) { spec.lengths = "y"; }, "is called 'y'");
-  refuse([](Given& spec) { spec.total = "count"; }, "name different ones");
+  refuse([](Given& spec) { spec.count = "rows"; }, "ragged rows: the spec has nothing called");
+  refuse([](Given& spec) { spec.total = nullptr; }, "ragged rows: the spec has nothing called ''");
+  refuse([](Given& spec) { spec.length = "none"; }, "called 'none'");
+  refuse([](Given& spec) { spec.lengths = "y"; }, "called 'y'");
+  refuse([](Given& spec) { spec.total = "count"; }, "name different symbols");
   refuse([](Given& spec) { spec.by = COPPICE_RAGGED_OFFSETS; }, "'count + 1'");
 }
 

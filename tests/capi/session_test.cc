@@ -308,7 +308,7 @@ TEST_F(CSessionTest, TheTraceHasMarksOnceItIsFlushed) {
   times.output_tokens = 30;
   ASSERT_C_OK(coppice_note_request(session_, &times));
   times.output_tokens = 0;
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "it writes at least one",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "must write at least one",
                  coppice_note_request(session_, &times));
   RunOn(Ramp(10));
   ASSERT_C_OK(coppice_flush_trace(session_));

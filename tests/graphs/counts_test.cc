@@ -430,7 +430,7 @@ TEST_F(CountsTest, IncludedProgramsReadTheCountAtEachLaunch) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const Lease made, session_->Run(CallOf(compact, x)));
   const Tensor inside = OutputOf(made).count;
   ExpectRefused(session_->Include(CallOf(masked, x, inside)), absl::StatusCode::kFailedPrecondition,
-                {"a count", "copy it"});
+                {"a count", "copy the tensor"});
 }
 
 TEST_F(CountsTest, CountThatNobodyKeepsIsStale) {
@@ -447,7 +447,7 @@ TEST_F(CountsTest, CountThatNobodyKeepsIsStale) {
   ASSERT_OK(session_->Run(CallOf(masked, x, made.count)));
   ASSERT_OK(session_->Run(CallOf(compact, x)));
   ExpectRefused(session_->Run(CallOf(masked, x, made.count)), absl::StatusCode::kFailedPrecondition,
-                {"count of symbol 'n'", "'masked'", "'compact'", "wrote over"});
+                {"count of symbol 'n'", "'masked'", "'compact'", "overwrote"});
   kept.Release();
   ExpectRefused(session_->Run(CallOf(masked, x, made.count)), absl::StatusCode::kFailedPrecondition,
                 {"count of symbol 'n'", "no lease"});
@@ -530,15 +530,15 @@ TEST_F(CountsTest, CountsThatAreNoneAreRefused) {
   wrong.dtype = DType::kUInt64;
   expect_refused("symbol 'n'");
   wrong.data += 4;
-  expect_refused("multiple of its bytes");
+  expect_refused("aligned to its size");
   wrong = Tensor::Dense(good.data, DType::kInt32, std::vector<int64_t>{2});
-  expect_refused("one i32 or i64");
+  expect_refused("a single i32 or i64");
   wrong.rank = kRankMax + 1;
-  expect_refused("one i32 or i64");
+  expect_refused("a single i32 or i64");
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{-1, -1}, {int64_t{1} << 62, 4}}) {
     wrong.rank = 2;
     wrong.sizes = {rows, columns};
-    expect_refused("one i32 or i64");
+    expect_refused("a single i32 or i64");
   }
   ExpectRefused(session_->Run(CallOf(compact, x, good)), absl::StatusCode::kInvalidArgument,
                 {"0 counts", "has 1"});

@@ -172,7 +172,7 @@ TEST_F(DecideTest, DescriptionNamesTheExtentsThatAreTooLarge) {
   request_.shape.real[0] = 100;
   request_.shape.unbucketed = true;
   EXPECT_EQ(DescribeReason(request_, scene_.lane, Reason::kOverLargestBucket),
-            "over_largest_bucket: n = 100 of at most 64");
+            "over_largest_bucket: n = 100 (at most 64)");
 }
 
 TEST_F(DecideTest, DescriptionNamesTheLeasesThatLieAroundTheCall) {
@@ -193,14 +193,14 @@ TEST_F(DecideTest, DescriptionNamesTheLeasesThatLieAroundTheCall) {
   const auto describe = [this] {
     return DescribeReason(request_, scene_.lane, Reason::kOtherLiveRegions);
   };
-  EXPECT_EQ(describe(), "other_live_regions: nothing of its path is leased");
+  EXPECT_EQ(describe(), "other_live_regions: no output on its path is leased");
   const Surroundings as_child;
   request_.around = &as_child;
   EXPECT_EQ(describe(),
             "other_live_regions: leased around it: 2 of program 'rows' in bucket [8], 1 of program "
             "'rows' in bucket [16]");
   slots.EndPath();
-  EXPECT_EQ(describe(), "other_live_regions: nothing of its path is leased");
+  EXPECT_EQ(describe(), "other_live_regions: no output on its path is leased");
   for (Slot* slot : taken)
     DropLease(slot);
 }

@@ -80,12 +80,12 @@ TEST(DynamicAxesTest, RefusesBadEntriesAndQuotesThem) {
     const char* reason;
   };
   for (const Bad& bad : {
-           Bad{"x", "x", "no ':' and axis"},
-           Bad{"x:0,y", "y", "no ':' and axis"},
-           Bad{"x:0,", "", "no ':' and axis"},
-           Bad{",x:0", "", "no ':' and axis"},
-           Bad{"x:0,,y:0", "", "no ':' and axis"},
-           Bad{"kv{1,2}:0", "kv{1", "no ':' and axis"},
+           Bad{"x", "x", "no ':' with an axis"},
+           Bad{"x:0,y", "y", "no ':' with an axis"},
+           Bad{"x:0,", "", "no ':' with an axis"},
+           Bad{",x:0", "", "no ':' with an axis"},
+           Bad{"x:0,,y:0", "", "no ':' with an axis"},
+           Bad{"kv{1,2}:0", "kv{1", "no ':' with an axis"},
            Bad{":0", ":0", "no pattern"},
            Bad{"x:", "x:", "axis \"\" is not an integer in [0, 7]"},
            Bad{"x:8", "x:8", "axis \"8\" is not an integer in [0, 7]"},

@@ -186,12 +186,12 @@ TEST_F(ExplainTest, NamesProgramAndExtentsOverTheLargestBucket) {
   const Explained explained = Run(affine, 70);
   EXPECT_EQ(explained.lease->reason(), Reason::kOverLargestBucket);
   EXPECT_EQ(explained.said.text,
-            "eager of program 'affine' at extents [70]: over_largest_bucket: n = 70 of at most 64");
-  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("'affine'"), HasSubstr("n = 70 of at most 64"))));
+            "eager of program 'affine' at extents [70]: over_largest_bucket: n = 70 (at most 64)");
+  EXPECT_THAT(lines, Contains(AllOf(HasSubstr("'affine'"), HasSubstr("n = 70 (at most 64)"))));
   affine.session->SetStance(Stance::kStrict);
   const Explained strict = Run(affine, 71);
   EXPECT_THAT(MessageOf(strict.lease.status()),
-              AllOf(HasSubstr("'affine'"), HasSubstr("n = 71 of at most 64")));
+              AllOf(HasSubstr("'affine'"), HasSubstr("n = 71 (at most 64)")));
   EXPECT_EQ(strict.said.text, AsExplained(MessageOf(strict.lease.status())));
 }
 

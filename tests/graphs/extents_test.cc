@@ -207,7 +207,7 @@ TEST_F(ExtentsTest, CallWhoseExpressionHasNoValueInTheBucketRunsAtItsOwnExtents)
 TEST_F(ExtentsTest, CallWhoseBucketIsLargerThanAnyDeviceRunsAtItsOwnExtents) {
   Open(SpecWith("(n - 5) * 576460752303423488", {"n"}));
   ExpectCall(RunKind::kEager, {{5}, {0}}, {{5}, {0}});
-  EXPECT_THAT(last_.text, HasSubstr("'w' has more bytes in the bucket than any device"));
+  EXPECT_THAT(last_.text, HasSubstr("'w' is larger in the bucket than the memory of any device"));
   std::vector<Tensor> inputs = {Upload({6}), Upload({1})};
   inputs[1].sizes[0] = int64_t{1} << 59;
   EXPECT_THAT(RunOn(inputs), StatusIs(kExhausted));

@@ -199,7 +199,7 @@ TEST_F(JointSymbolsTest, AJointPolicyNamesTwoSymbolsThatThereAre) {
           spec.joint[0].a = a;
           spec.joint[0].b = b;
         },
-        fmt::format("joint[0] pads symbols {} and {} of 2", a, b));
+        fmt::format("joint[0] pads symbols {} and {}, but the program has 2", a, b));
   }
   ExpectInvalid([](ProgramSpec& spec) { spec.joint[0].b = 0; }, "joint[0] pads symbols 0 and 0");
 }
@@ -219,14 +219,14 @@ TEST_F(JointSymbolsTest, ASymbolOfAJointPolicyHasNoLadderOfItsOwn) {
     return [policy](ProgramSpec& spec) { spec.symbols[1].policy = policy; };
   };
   ExpectInvalid(with(*PaddingPolicy::Pow2(512)),
-                "symbol length is in a joint policy, but has the policy pow2 up to 512");
+                "symbol length is in a joint policy, but has its own policy pow2 up to 512");
   ExpectInvalid(with(*PaddingPolicy::Exact(511)), "give it exact up to 512");
 }
 
 TEST_F(JointSymbolsTest, ASymbolOfAJointPolicyIsDynamic) {
   for (const SymbolKind kind : {SymbolKind::kStatic, SymbolKind::kAuto})
     ExpectInvalid([kind](ProgramSpec& spec) { spec.symbols[0].kind = kind; },
-                  "symbol batch is in a joint policy, but static");
+                  "symbol batch is in a joint policy, but is static");
 }
 
 TEST_F(JointSymbolsTest, BothSymbolsHaveAClaim) {
@@ -276,9 +276,9 @@ TEST_F(JointSymbolsTest, OtherSymbolsKeepTheirLadders) {
   ExpectCall(RunKind::kWarmUp, {{3, 100}, {5}}, {{3, 100}, {5}});
   EXPECT_THAT(Buckets(), ElementsAre(Sizes{4, 128, 8}));
   ExpectCall(RunKind::kEager, {{3, 100}, {17}}, {{3, 100}, {17}});
-  EXPECT_THAT(last_.text, HasSubstr("over_largest_bucket: other = 17 of at most 16"));
+  EXPECT_THAT(last_.text, HasSubstr("over_largest_bucket: other = 17 (at most 16)"));
   ExpectCall(RunKind::kEager, {{9, 100}, {17}}, {{9, 100}, {17}});
-  EXPECT_THAT(last_.text, HasSubstr("other = 17 of at most 16, batch = 9, length = 100 in no"));
+  EXPECT_THAT(last_.text, HasSubstr("other = 17 (at most 16), batch = 9, length = 100 in no"));
   ASSERT_OK(session_->policies().SetPolicy(*program_, other, *PaddingPolicy::Linear(8, 16)));
   EXPECT_EQ(session_->policies().GetPolicy(*program_, other)->name(), "linear:8");
   EXPECT_THAT(*session_->policies().GetObserved(*program_, other), HasSubstr("\"beyond\": 2"));
@@ -355,7 +355,7 @@ TEST_F(JointSymbolsTest, ExplainSaysWhatAGuardRefusedAndStrictWhatHelps) {
   Open(PairSpec(*PolicyOf(kBuckets).WithGuard({.max_ratio = 2})));
   ExpectEager(3, 512, Reason::kPaddedTooMuch);
   EXPECT_THAT(last_.text, HasSubstr("padded_too_much: batch = 3, length = 512 in a bucket of 8x512,"
-                                    " which the guard of the policy refuses"));
+                                    " which the policy's guard refuses"));
   session_->SetStance(Stance::kStrict);
   EXPECT_THAT(Run({{3, 512}}), StatusIs(StatusCode::kFailedPrecondition,
                                         HasSubstr("a smaller bucket or a wider guard")));
@@ -461,8 +461,8 @@ TEST_F(JointSymbolsTest, BucketsOfAProfileThatThePolicyLacksAreLeftOut) {
   EXPECT_EQ(loaded.skipped[0].reason, ProfileSkip::kBucket);
   EXPECT_EQ(loaded.skipped[0].bucket, (Sizes{4, 128}));
   EXPECT_THAT(std::string(loaded.skipped[0].why.message()),
-              HasSubstr("symbol 'batch' has the policy 1x512,4x256,8x512 up to 8, in the profile "
-                        "1x512,4x128,8x512 up to 8"));
+              HasSubstr("symbol 'batch' has the policy 1x512,4x256,8x512 up to 8 here, but "
+                        "1x512,4x128,8x512 up to 8 in the profile"));
   EXPECT_THAT(Buckets(), ElementsAre(Sizes{8, 512}));
 }
 

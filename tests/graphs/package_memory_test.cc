@@ -164,14 +164,15 @@ TEST_P(KernelBoundsTest, AccessOfWhatNoArgumentStandsForEndsTheKernel) {
 INSTANTIATE_TEST_SUITE_P(
     ,
     KernelBoundsTest,
-    testing::Combine(
-        testing::Values(
-            Escape{"st.global.f32 [%rd5+512], %f3;", "past the end of argument 1 (y), 512 bytes"},
-            Escape{"st.global.f32 [%rd5+65536], %f3;", "past the end of argument 1 (y)"},
-            Escape{"st.global.f32 [%rd5+-512], %f3;", "before argument 1 (y), 512 bytes"},
-            Escape{"ld.global.f32 %f1, [%rd5+512];", "reads 4 bytes"},
-            Escape{"st.global.f32 [%rd4], %f3;", "inside of argument 0 (x)"}),
-        testing::Values(Stance::kRecord, Stance::kEager)));
+    testing::Combine(testing::Values(Escape{"st.global.f32 [%rd5+512], %f3;",
+                                            "past the end of argument 1 (y), a range of 512 bytes"},
+                                     Escape{"st.global.f32 [%rd5+65536], %f3;",
+                                            "past the end of argument 1 (y)"},
+                                     Escape{"st.global.f32 [%rd5+-512], %f3;",
+                                            "before argument 1 (y), a range of 512 bytes"},
+                                     Escape{"ld.global.f32 %f1, [%rd5+512];", "reads 4 bytes"},
+                                     Escape{"st.global.f32 [%rd4], %f3;", "inside argument 0 (x)"}),
+                     testing::Values(Stance::kRecord, Stance::kEager)));
 
 }  // namespace
 }  // namespace coppice

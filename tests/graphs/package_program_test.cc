@@ -159,17 +159,18 @@ TEST_F(PackageProgramTest, AJointPolicyIsCheckedAsThatOfASpec) {
   refused(program, options, "is in two joint policies");
   options.joint = {pair("batch", "length")};
   options.policies.insert_or_assign("length", *PaddingPolicy::Pow2(64));
-  refused(program, options, "symbol length is in a joint policy, but has the policy pow2 up to 64");
+  refused(program, options,
+          "symbol length is in a joint policy, but has its own policy pow2 up to 64");
   options.policies.clear();
   options.observe_half_lives = {{"batch", 100}};
-  refused(program, options, "symbol batch is in a joint policy, but observed");
+  refused(program, options, "symbol batch is in a joint policy, but is observed");
   options.observe_half_lives.clear();
   json other = program;
   other["symbols"]["length"].erase("claim");
   refused(other, options, "the package claims nothing about its padding");
   other = program;
   other["symbols"]["length"]["max"] = 256;
-  refused(other, options, "symbol length has a bucket 512, but max 256");
+  refused(other, options, "symbol length has the bucket 512, but its max is 256");
   other = program;
   other["symbols"]["batch"]["exclude_01"] = true;
   refused(other, options, "symbol batch is in a joint policy, but excludes 0 and 1");

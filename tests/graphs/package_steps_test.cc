@@ -231,7 +231,7 @@ TEST_F(PackageStepsTest, TensorMapsAreThoseOfTheirGraphsAddressesAndSizes) {
 TEST_F(PackageStepsTest, TensorMapsLieInsideOfTheirBuffersAndWithinTheDriversLimits) {
   const std::pair<json, const char*> cases[] = {
       {{{"dims", {"n + 1"}}, {"strides", json::array()}, {"box", {16}}},
-       "a tensor map of 260 bytes lies where its buffer has only 256 left"},
+       "a tensor map needs 260 bytes, but its buffer has only 256 left"},
       {{{"dims", {"n - 64"}}, {"strides", json::array()}, {"box", {16}}}, "dimension 0"},
       {{{"dims", {4, 4}}, {"strides", {"n - 56"}}, {"box", {4, 4}}},
        "cuTensorMapEncodeTiled refuses a tensor of [4, 4] f32"}};

@@ -174,7 +174,7 @@ TEST_F(PitfallTest, GraphWhoseFunctionDependsOnWhatIsNotInItsKeyIsRefused) {
   const Tensor x = Upload(1);
   EXPECT_EQ(ValuesOf(Run(f, {x}, {.scalars = {0}})), Constant(2));
   EXPECT_THAT(TryRun(f, {x}, {.scalars = {0}}),
-              StatusIs(kWrongArgument, HasSubstr("node 0 of graph 0 is another")));
+              StatusIs(kWrongArgument, HasSubstr("node 0 of graph 0 differs")));
   EXPECT_TRUE(Recorded().empty());
 }
 

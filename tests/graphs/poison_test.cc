@@ -159,7 +159,7 @@ TEST(PoisonTest, FiniteNoiseIsOfBothSignsFrom2UpToTheLargestExponents) {
 }
 
 TEST(PoisonDeathTest, ContentsThatAllowNoPoisonAreRefused) {
-  constexpr const char* kWhy = "the claim lets nothing but the fill in";
+  constexpr const char* kWhy = "the claim allows only the fill";
   EXPECT_DEATH(PoisonPattern(Poison::kNan, DType::kFloat32, PaddingContents::kFill), kWhy);
   EXPECT_DEATH(PoisonPattern(Poison::kNan, DType::kInt32, PaddingContents::kFinite), kWhy);
   EXPECT_DEATH(PoisonElement(Poison::kNoise, DType::kBool, PaddingContents::kFinite, 0, 0), kWhy);

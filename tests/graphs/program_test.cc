@@ -145,12 +145,12 @@ TEST(ProgramTest, RejectsStridesThatDoNot) {
   ExpectInvalid(SpecWithStrides({Dim::Fixed(1)}), "input tokens has 1 strides for 2 axes");
   ExpectInvalid(SpecWithStrides({Dim::Symbol(7), Dim::Fixed(1)}), "names symbol 7");
   ExpectInvalid(SpecWithStrides({Dim::Fixed(-1), Dim::Fixed(1)}), "axis 0 has stride -1");
-  ExpectInvalid(SpecWithStrides({Dim::Fixed(0), Dim::Fixed(1)}), "onto each other");
-  ExpectInvalid(SpecWithStrides({Dim::Fixed(2), Dim::Fixed(1)}), "onto each other");
+  ExpectInvalid(SpecWithStrides({Dim::Fixed(0), Dim::Fixed(1)}), "elements overlap");
+  ExpectInvalid(SpecWithStrides({Dim::Fixed(2), Dim::Fixed(1)}), "elements overlap");
   ExpectInvalid(SpecWithStrides({Dim::Fixed(int64_t{1} << 62), Dim::Fixed(1)}), "over 2^63 bytes");
   ProgramSpec spec = ValidSpec();
   spec.outputs[0].strides = Dims(spec.outputs[0].dims.size(), Dim::Fixed(0));
-  ExpectInvalid(spec, "output logits has strides that put its elements onto each other");
+  ExpectInvalid(spec, "output logits has strides that make its elements overlap");
 }
 
 TEST(ProgramTest, OnlyStaticInputsThatAreNotWrittenMayRepeatElements) {
@@ -161,7 +161,7 @@ TEST(ProgramTest, OnlyStaticInputsThatAreNotWrittenMayRepeatElements) {
                   .role = InputRole::kStatic}};
   EXPECT_TRUE(ValidateSpec(spec).ok());
   spec.inputs[0].mutated = true;
-  ExpectInvalid(spec, "input w has strides that put its elements onto each other");
+  ExpectInvalid(spec, "input w has strides that make its elements overlap");
   const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(8));
   spec.inputs[0] = {.name = "w",
                     .dims = {Dim::Fixed(4)},
@@ -185,10 +185,10 @@ TEST(ProgramTest, LimitsTheRank) {
 TEST(ProgramTest, RejectsSymbolsThatDoNotExist) {
   ProgramSpec spec = ValidSpec();
   spec.inputs[0].dims[1] = Dim::Symbol(2);
-  ExpectInvalid(spec, "input tokens axis 1 names symbol 2 of 2");
+  ExpectInvalid(spec, "input tokens axis 1 names symbol 2, but the program has only 2");
   spec = ValidSpec();
   spec.outputs[0].dims[0] = Dim::Symbol(7);
-  ExpectInvalid(spec, "output logits axis 0 names symbol 7 of 2");
+  ExpectInvalid(spec, "output logits axis 0 names symbol 7, but the program has only 2");
 }
 
 TEST(ProgramTest, RejectsNegativeSizesAndAcceptsEmptyOnes) {
@@ -233,9 +233,9 @@ TEST(ProgramTest, AcceptsSymbolsThatCallsOrScalarsGive) {
   spec.symbols[static_cast<size_t>(given)].given = false;
   EXPECT_TRUE(ValidateSpec(spec).ok());
   spec.symbols[static_cast<size_t>(given)].scalar = 4;
-  ExpectInvalid(spec, "scalar 4 of 4");
+  ExpectInvalid(spec, "scalar 4, but there are only 4");
   spec.symbols[static_cast<size_t>(given)].scalar = -2;
-  ExpectInvalid(spec, "scalar -2 of 4");
+  ExpectInvalid(spec, "scalar -2, but there are only 4");
 }
 
 TEST(ProgramTest, AddExtentReturnsTheDimOfItsExpression) {
@@ -257,7 +257,7 @@ TEST(ProgramTest, AddExtentReturnsTheDimOfItsExpression) {
 TEST(ProgramTest, RejectsExpressionsThatDoNotExistOrDoNotParse) {
   ProgramSpec spec = ValidSpec();
   spec.outputs[0].dims[0] = Dim::Extent(0);
-  ExpectInvalid(spec, "output logits axis 0 names extent 0 of 0");
+  ExpectInvalid(spec, "output logits axis 0 names extent 0, but the program has only 0");
   spec.outputs[0].dims[0] = spec.AddExtent("2*");
   ExpectInvalid(spec, "extents[0]");
   spec.extents[0] = "2*width";
@@ -383,12 +383,12 @@ TEST(ProgramTest, RejectsInputsThatLeaveWhatWasThereInPaddingThatMustNotHoldIt) 
     }
     for (const PaddingContents contents : {PaddingContents::kFinite, PaddingContents::kFill}) {
       spec.symbols[1].claim->padding = contents;
-      ExpectInvalid(spec, "input mask leaves in its padding what was there, but symbol length");
+      ExpectInvalid(spec, "input mask leaves its padding unfilled, but symbol length");
     }
     spec.symbols[1].claim.reset();
     for (const PaddingContents contents : {PaddingContents::kFinite, PaddingContents::kFill}) {
       spec.claim = contents;
-      ExpectInvalid(spec, "input mask leaves in its padding what was there, but symbol");
+      ExpectInvalid(spec, "input mask leaves its padding unfilled, but symbol");
     }
     spec.claim = PaddingContents::kAny;
     spec.symbols[1].claim = kFinitePadding;

@@ -48,7 +48,7 @@ TEST_F(RaggedSpecTest, SequencesAreWhatRaggedSpecWants) {
     };
     invalid([](ProgramSpec& spec) { spec.ragged[0].count = 9; }, "has symbol 9 as its count");
     invalid([](ProgramSpec& spec) { spec.ragged[0].total = spec.ragged[0].count; },
-            "name different ones");
+            "name different symbols");
     invalid([](ProgramSpec& spec) { spec.symbols[kTotal].counted = true; },
             "total of ragged[0] is counted");
     invalid([](ProgramSpec& spec) { spec.ragged[0].length = -7; }, "-1 for no length");
@@ -67,19 +67,19 @@ TEST_F(RaggedSpecTest, SequencesAreWhatRaggedSpecWants) {
                                              : Dim::Symbol(sentences)};
           spec.ragged.push_back(other);
         },
-        "is also another's total");
+        "but also the total of another entry");
     invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = 7; },
-            "from input 7, which is not one of its 2 inputs");
-    invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = kX; }, "input x cannot say");
+            "from input 7, which is not one of the program's 2 inputs");
+    invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = kX; }, "input x cannot give");
     invalid([](ProgramSpec& spec) { spec.ragged[0].by = By::kOffsets; }, "'count + 1'");
     invalid([](ProgramSpec& spec) { spec.inputs[0].dtype = DType::kFloat32; }, "i32 or i64");
     invalid([](ProgramSpec& spec) { spec.inputs[0].mutated = true; }, "not mutated");
     invalid([](ProgramSpec& spec) { spec.inputs[0].fill = Fill::RepeatLast(); },
             "sequences that are not empty; give it the fill Zero");
     invalid([](ProgramSpec& spec) { spec.ragged.resize(kRaggedMax + 1, spec.ragged[0]); },
-            "3 sets of ragged sequences, at most 2");
+            "3 sets of ragged sequences, but at most 2");
     invalid([](ProgramSpec& spec) { spec.inputs[kX].dims[0] = Dim::Ragged(1); },
-            "names ragged 1 of 1");
+            "names ragged 1, but the program has only 1");
     invalid([](ProgramSpec& spec) { std::swap(spec.inputs[kX].dims[0], spec.inputs[kX].dims[1]); },
             "along axis 1");
     invalid(
@@ -100,7 +100,7 @@ TEST_F(RaggedSpecTest, RectanglesArePadded) {
       kRectangleForm, [](ProgramSpec& spec) { spec.claim = std::nullopt; }, "has no claim");
   ExpectInvalid(
       kRectangleForm, [](ProgramSpec& spec) { spec.inputs[kX].fill = Fill::RepeatLast(); },
-      "another sequence's");
+      "belongs to another sequence");
   ExpectInvalid(
       kRectangleForm,
       [](ProgramSpec& spec) { spec.outputs[kY].dims.resize(kRankMax, Dim::Fixed(1)); }, "rank 9");

@@ -278,7 +278,8 @@ TEST_F(RaggedTest, PaddingOfSequencesIsWhatTheirClaimsSay) {
     }
     ProgramSpec undefined = spec;
     undefined.inputs[kX].fill = Fill::Undefined();
-    EXPECT_THAT(std::string(ValidateSpec(undefined).message()), HasSubstr("leaves in its padding"));
+    EXPECT_THAT(std::string(ValidateSpec(undefined).message()),
+                HasSubstr("leaves its padding unfilled"));
     program_ = *session_->Register(std::move(spec), RowsCallable());
     for (const Poison poison : {Poison::kPattern, Poison::kNoise, Poison::kNan}) {
       const absl::StatusOr<Lease> lease =
@@ -616,7 +617,7 @@ TEST_F(RaggedTest, NoOutputIsAnAliasOfARectangle) {
     return context.AliasOutput(kSeen, y.data);
   });
   EXPECT_THAT(Run(Bring({1, 2})), StatusIs(StatusCode::kInvalidArgument,
-                                           HasSubstr("neither an input's nor an output's")));
+                                           HasSubstr("belong to no input and no output")));
 }
 
 }  // namespace

@@ -348,7 +348,7 @@ TEST_F(StagedPaddingTest, ExplainNamesTheSymbolOfWhichNothingIsClaimed) {
   const Copy copy = Make(CopySpec(std::nullopt, kAnyBits));
   const Tensor x = Ones(3, 4);
   EXPECT_THAT(copy.session->Explain(CallOn(copy, x)).text,
-              HasSubstr("'n' is not padded from 3 to 4, because nothing is claimed of it"));
+              HasSubstr("'n' is not padded from 3 to 4, because it has no claim"));
   const Tensor full = Ones(4, 4);
   EXPECT_THAT(copy.session->Explain(CallOn(copy, full)).text, Not(HasSubstr("claim")));
 }
@@ -366,8 +366,9 @@ TEST_F(StagedPaddingTest, ExplainSaysWhatThePaddingOfASymbolMayHold) {
 
 TEST_F(StagedPaddingTest, ExplainNamesTheClaimForWhichAnOutputIsStagedAnew) {
   const std::pair<std::optional<PaddingClaim>, const char*> cases[] = {
-      {kFiniteValues, "input 'x' is staged for its padding: 'm' claims finite values"},
-      {std::nullopt, "input 'x' is staged for its padding: 'm' is claimed to be row-independent"}};
+      {kFiniteValues, "input 'x' is staged because of its padding: 'm' claims finite values"},
+      {std::nullopt,
+       "input 'x' is staged because of its padding: 'm' is claimed to be row-independent"}};
   for (const auto& [claim, said] : cases) {
     const Copy copy = Make(CopySpec(kAnyBits, claim, PaddingContents::kRowIndependent));
     const Tensor x = Ones(3, 3);

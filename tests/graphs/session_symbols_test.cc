@@ -142,7 +142,7 @@ TEST_F(SessionSymbolsTest, ExplainSaysWhatAGuardRefusedAndStrictWhatHelps) {
   const absl::Status status = Call(affine, 9).status();
   EXPECT_THAT(status, StatusIs(kRefused));
   EXPECT_THAT(status.message(),
-              AllOf(HasSubstr("padded_too_much: n = 9 in a bucket of 64, which the guard"),
+              AllOf(HasSubstr("padded_too_much: n = 9 in a bucket of 64, which the policy's guard"),
                     HasSubstr("give the policy a smaller bucket or a wider guard")));
 }
 

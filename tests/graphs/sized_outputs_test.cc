@@ -101,7 +101,7 @@ TEST_F(SizedOutputsTest, CountsBeyondTheCapacityAreRefusedByName) {
     EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
     for (const std::string& text :
          {std::string("'y'"), std::string("'liar'"), std::to_string(value),
-          std::string("at most 8"), std::string("'kept'")}) {
+          std::string("room for 8"), std::string("'kept'")}) {
       EXPECT_THAT(std::string(status.message()), HasSubstr(text));
     }
   }
@@ -276,17 +276,23 @@ TEST_F(SizedOutputsTest, SpecsWhoseCountsAreNoneAreRefused) {
     const char* text;
   };
   const Wrong wrongs[] = {
-      {[](ProgramSpec& spec) { spec.outputs[kY].count.output = 2; }, "output 2 of 2"},
-      {[](ProgramSpec& spec) { spec.outputs[kY].count.axis = 1; }, "axis 1 of 1"},
-      {[](ProgramSpec& spec) { spec.outputs[kY].count.axis = -1; }, "axis -1 of 1"},
-      {[](ProgramSpec& spec) { spec.outputs[kKept].dtype = DType::kUInt64; }, "one i32 or i64"},
-      {[](ProgramSpec& spec) { spec.outputs[kKept].dims = {Dim::Fixed(2)}; }, "one i32 or i64"},
-      {[](ProgramSpec& spec) { spec.outputs[kKept].dims = {Dim::Symbol(0)}; }, "one i32 or i64"},
+      {[](ProgramSpec& spec) { spec.outputs[kY].count.output = 2; },
+       "output 2 (the program has 2 outputs)"},
+      {[](ProgramSpec& spec) { spec.outputs[kY].count.axis = 1; },
+       "axis 1 (the output has rank 1)"},
+      {[](ProgramSpec& spec) { spec.outputs[kY].count.axis = -1; },
+       "axis -1 (the output has rank 1)"},
+      {[](ProgramSpec& spec) { spec.outputs[kKept].dtype = DType::kUInt64; },
+       "a single i32 or i64"},
+      {[](ProgramSpec& spec) { spec.outputs[kKept].dims = {Dim::Fixed(2)}; },
+       "a single i32 or i64"},
+      {[](ProgramSpec& spec) { spec.outputs[kKept].dims = {Dim::Symbol(0)}; },
+       "a single i32 or i64"},
       {[](ProgramSpec& spec) {
          spec.outputs[kKept].dims = {Dim::Fixed(1)};
          spec.outputs[kKept].count = {.output = kKept};
        },
-       "nothing counts"},
+       "no output counts"},
   };
   for (const Wrong& wrong : wrongs) {
     ProgramSpec spec = CompactSpec();

@@ -254,11 +254,11 @@ TEST(StagingArgumentsDeathTest, ChecksThatTheTensorsMatch) {
   const auto add = [](const Tensor& source, const Tensor& target) {
     StagingArguments(1).Add(source, target, Fill());
   };
-  EXPECT_DEATH(add(three, two), "the source is larger than its place");
+  EXPECT_DEATH(add(three, two), "the source is larger than its target");
   EXPECT_DEATH(add(three, floats), "staging converts no dtype");
   EXPECT_DEATH(add(three, scalar), "staging changes no rank");
   EXPECT_DEATH(add(square, square), "the copy has more axes than its arguments");
-  EXPECT_DEATH(StagingArguments(kRankMax + 1), "staging knows no such rank");
+  EXPECT_DEATH(StagingArguments(kRankMax + 1), "staging does not support this rank");
 }
 
 // Calls `visit` with the index of every element of `tensor`, in row-major order.

@@ -222,7 +222,7 @@ TEST_F(TimeVariantsTest, WithoutTheMemoryTheFirstIsLaunchedAndTheLogSaysWhy) {
   EXPECT_EQ(Read(lease), Times(Ramp(50), 2));
   EXPECT_EQ(session->variants()[0].variant, "plain");
   EXPECT_THAT(log_,
-              Contains(HasSubstr("'main' takes the first variants of its kernels in bucket [64]")));
+              Contains(HasSubstr("'main' uses the first variant of each kernel in bucket [64]")));
 }
 
 TEST_F(TimeVariantsTest, ATimeThatCannotBeReadLeavesTheFirstAndTheSessionAsItWas) {

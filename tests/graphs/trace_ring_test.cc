@@ -281,7 +281,7 @@ TEST(TraceWriterTest, FileOfAnotherWriterIsLeftAlone) {
   writer->Put(0, Release(7));
   ASSERT_OK(writer->Flush());
   EXPECT_THAT(TraceWriter::Create({.path = path.str()}, 1, nullptr),
-              StatusIs(kRefused, HasSubstr("give each a file of its own")));
+              StatusIs(kRefused, HasSubstr("give each session its own file")));
   EXPECT_THAT(EventsOf(ReadTrace(path.str()), "release"), SizeIs(1));
   writer.reset();
   EXPECT_TRUE(TraceWriter::Create({.path = path.str()}, 1, nullptr).ok()) << "it is free again";

@@ -444,10 +444,10 @@ TEST(LearnBucketsTest, RejectsWhatCannotBeLearned) {
   const double nan = std::nan("");
   expect([](auto& o) { o.limit = 0; }, "limit 0");
   expect([](auto& o) { o.limit = PaddingPolicy::kExtentMax + 1; }, "limit");
-  expect([](auto& o) { o.count = -1; }, "-1 buckets");
+  expect([](auto& o) { o.count = -1; }, "the number of buckets is -1");
   expect([](auto& o) { o.count = 0; }, "neither a count nor a price");
-  expect([](auto& o) { o.count = 65; }, "65 buckets, but only 64 sizes");
-  expect([](auto& o) { o.align = 32, o.count = 3; }, "3 buckets, but only 2 sizes");
+  expect([](auto& o) { o.count = 65; }, "65 buckets are requested, but only 64 sizes");
+  expect([](auto& o) { o.align = 32, o.count = 3; }, "3 buckets are requested, but only 2 sizes");
   expect([](auto& o) { o.price = -1; }, "price");
   expect([nan](auto& o) { o.price = nan; }, "price");
   expect([](auto& o) { o.price_of = [](int64_t) { return -1.0; }; }, "price of -1");

@@ -95,7 +95,7 @@ TEST(AsyncCopyTest, WithoutTheWaitOldBytesAreReadWhichIsARace) {
     EXPECT_EQ(outcome.findings[0].kind, Finding::Kind::kRace);
     EXPECT_EQ(outcome.findings[0].line, LineOf(text, "ld.shared"));
     EXPECT_THAT(outcome.findings[0].message,
-                HasSubstr("an asynchronous copy that nobody has waited for"));
+                HasSubstr("an asynchronous copy that no thread has waited for"));
   }
 }
 

@@ -104,14 +104,14 @@ TEST(BulkBoxTest, WhatNoDeviceCopiesIsRefused) {
   };
   std::string text;
   EXPECT_TRUE(BoxOf(good, 2, {}, text).has_value());
-  EXPECT_THAT(why(good, 3), HasSubstr("no tensor map of 3 dimensions"));
+  EXPECT_THAT(why(good, 3), HasSubstr("not a valid tensor map of 3 dimensions"));
   TensorMap map = good;
   map.last_in_box[0] = 2;
   EXPECT_THAT(why(map), HasSubstr("rows of 6 bytes"));
   map = good;
   map.swizzle = 1;
   map.last_in_box[0] = 31;
-  EXPECT_THAT(why(map), HasSubstr("rows of 64 bytes and a swizzle of 32"));
+  EXPECT_THAT(why(map), HasSubstr("rows of 64 bytes, more than its swizzle of 32"));
   map = good;
   map.address = 0x1008;
   EXPECT_THAT(why(map), HasSubstr("address 0x1008"));
@@ -239,10 +239,10 @@ TEST(BulkCopyTest, WhatIsMissingIsFound) {
     const char* other;
     const char* message;  // Of a finding; empty: of a fault.
   } constexpr kMutants[] = {
-      {"@!%p2 bra WAIT;", "", "which an asynchronous copy that nobody has waited for may have"},
+      {"@!%p2 bra WAIT;", "", "an asynchronous copy that no thread has waited for may have"},
       {"mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 0;",
        "mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r3], 1;",
-       "which an asynchronous copy that nobody has waited for may have"},
+       "an asynchronous copy that no thread has waited for may have"},
       {"fence.proxy.async.shared::cta;", "", "no fence.proxy.async"},
       {"@%p1 cp.async.bulk.wait_group.read 0;\n  bar.sync 0;", "", "nothing orders the two"},
       {"fence.proxy.async.shared::cta;\n  bar.sync 0;", "fence.proxy.async.shared::cta;",

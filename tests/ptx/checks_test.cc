@@ -47,7 +47,7 @@ TEST(ChecksTest, AnAccessBehindTheEndNamesItsThreadAndLine) {
   EXPECT_EQ(outcome.fault->thread[0], 40u);
   EXPECT_EQ(outcome.fault->line, 10);
   EXPECT_THAT(outcome.fault->message, HasSubstr("reads 4 bytes"));
-  EXPECT_THAT(outcome.fault->message, HasSubstr("0 past the end of the 160 bytes"));
+  EXPECT_THAT(outcome.fault->message, HasSubstr("0 bytes past the end of the range of 160 bytes"));
 }
 
 TEST(ChecksTest, AWideAccessAcrossTheEndIsOne) {
@@ -88,7 +88,7 @@ TEST(ChecksTest, SharedMemoryEndsWithTheBlocks) {
   EXPECT_EQ(outcome.fault->kind, Finding::Kind::kIllegalAddress);
   EXPECT_EQ(outcome.fault->thread[0], 32u);
   EXPECT_EQ(outcome.fault->line, 10);
-  EXPECT_THAT(outcome.fault->message, HasSubstr("in shared memory, of which the block has 256"));
+  EXPECT_THAT(outcome.fault->message, HasSubstr("in shared memory, but the block has only 256"));
 }
 
 TEST(ChecksTest, LocalMemoryEndsWithTheThreads) {
@@ -113,7 +113,7 @@ TEST(ChecksTest, ConstantRangesAreReadOnly) {
                          .parameters = std::as_bytes(std::span(&address, 1))};
   const Outcome outcome = coppice::ptx::Run(launch, {.memory = ranges});
   ASSERT_TRUE(outcome.fault.has_value());
-  EXPECT_THAT(outcome.fault->message, HasSubstr("read only"));
+  EXPECT_THAT(outcome.fault->message, HasSubstr("read-only"));
 }
 
 TEST(ChecksTest, AnAssertionNamesItsPlace) {
@@ -232,7 +232,7 @@ TEST(ChecksTest, ThreadsThatWriteOnePlaceRaceUnlessTheyAgree) {
   const Outcome racy = differ.Run("K", {.block = {64, 1, 1}}, one);
   ASSERT_THAT(racy.findings, SizeIs(1));
   EXPECT_EQ(racy.findings[0].line, 10);
-  EXPECT_THAT(racy.findings[0].message, HasSubstr("which thread (31, 0, 0) has written"));
+  EXPECT_THAT(racy.findings[0].message, HasSubstr("thread (31, 0, 0) has written"));
   const uint64_t other = agree.Allocate(std::vector<uint32_t>(1));
   EXPECT_THAT(agree.Run("K", {.grid = {4, 1, 1}, .block = {64, 1, 1}}, other).findings, IsEmpty());
 }
@@ -280,7 +280,7 @@ TEST(ChecksTest, LanesOfTwoInstructionsThatWriteOnePlaceRace) {
   ASSERT_THAT(outcome.findings, SizeIs(1));
   EXPECT_EQ(outcome.findings[0].line, 14);
   EXPECT_EQ(outcome.findings[0].thread[0], 5u);
-  EXPECT_THAT(outcome.findings[0].message, HasSubstr("which thread (3, 0, 0) has written"));
+  EXPECT_THAT(outcome.findings[0].message, HasSubstr("thread (3, 0, 0) has written"));
   EXPECT_THAT(fine.Run("K", {.block = {32, 1, 1}}, out).findings, IsEmpty());
 }
 

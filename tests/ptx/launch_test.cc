@@ -140,7 +140,7 @@ TEST(LaunchTest, CallsThatNeverReturnEndTheLaunch) {
   const Outcome outcome = launcher.Run("K", {});
   ASSERT_TRUE(outcome.fault.has_value());
   EXPECT_EQ(outcome.fault->kind, Finding::Kind::kIllegalAddress);
-  EXPECT_THAT(outcome.fault->message, HasSubstr("no room on the stack"));
+  EXPECT_THAT(outcome.fault->message, HasSubstr("the stack has no room left"));
 }
 
 TEST(LaunchTest, LanesCallWhatTheirAddressesSay) {
@@ -405,10 +405,14 @@ Other:
   ASSERT_TRUE(outcome.fault.has_value());
   EXPECT_EQ(outcome.fault->kind, Finding::Kind::kDeadlock);
   EXPECT_EQ(outcome.fault->line, 10);
-  EXPECT_THAT(outcome.fault->message,
-              HasSubstr("32 threads of 0 to 31 at line 10 for barrier 3, where 32 of 64"));
-  EXPECT_THAT(outcome.fault->message,
-              HasSubstr("32 threads of 32 to 63 at line 13 for barrier 4, where 32 of 64"));
+  EXPECT_THAT(
+      outcome.fault->message,
+      HasSubstr(
+          "32 threads in the range 0 to 31 at line 10, waiting at barrier 3, where 32 of 64"));
+  EXPECT_THAT(
+      outcome.fault->message,
+      HasSubstr(
+          "32 threads in the range 32 to 63 at line 13, waiting at barrier 4, where 32 of 64"));
 }
 
 TEST(LaunchTest, LanesThatWaitForALaneThatNeverComesAreADeadlock) {

@@ -26,7 +26,7 @@ TEST(LimitsTest, CallsThatTakeAllRegistersOfTheHostEndTheLaunch) {
   const Outcome outcome = launcher.Run("k", {.block = {64, 1, 1}});
   ASSERT_TRUE(outcome.fault.has_value());
   EXPECT_EQ(outcome.fault->kind, Finding::Kind::kIllegalAddress);
-  EXPECT_THAT(outcome.fault->message, HasSubstr("leaves no room on the stack"));
+  EXPECT_THAT(outcome.fault->message, HasSubstr("the stack has no room left"));
 }
 
 TEST(LimitsTest, CallsOfManyFunctionsRun) {

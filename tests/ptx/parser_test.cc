@@ -338,7 +338,7 @@ TEST(ParserTest, ErrorsSayLineFoundAndExpected) {
   EXPECT_EQ(RefusalOf("hello"), "line 4: found 'hello', expected a directive of module scope");
   EXPECT_THAT(RefusalOf(".global .u33 a;"), HasSubstr("found '.u33', expected a type"));
   EXPECT_THAT(RefusalOf(".global .align 3 .u32 a;"), HasSubstr("power of two"));
-  EXPECT_THAT(RefusalOf(".address_size 32"), HasSubstr("64 bits"));
+  EXPECT_THAT(RefusalOf(".address_size 32"), HasSubstr("64-bit"));
   EXPECT_THAT(Parse(""), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(Parse("not PTX"), StatusIs(absl::StatusCode::kInvalidArgument));
 }

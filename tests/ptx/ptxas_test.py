@@ -27,7 +27,7 @@ SPACES = ["global", "shared", "const", "local", "param"]
 NUMBERS = ["1", "0x10", "-1", "1.5", "0f3F800000", "0d3FF0000000000000"]
 LINKAGES = ["", ".visible ", ".weak ", ".extern "]
 # What ptxas takes and no compiler writes.
-TOLERATED = ("address of 'g' is of type .u64", "is not a .param variable of the caller",
+TOLERATED = ("address of 'g' can only initialize", "must be a .param variable of the caller",
              "is declared twice", "'y' is not an address", "found '<'")
 
 

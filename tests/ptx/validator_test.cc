@@ -75,7 +75,7 @@ TEST(ValidatorTest, AddressesAreInTheSpaceOfTheInstruction) {
               HasSubstr("writes constants"));
   EXPECT_THAT(StatusOf(".func (.param .b32 r) f() { .reg .b32 x; ld.param.b32 x, [r]; ret; }", "")
                   .message(),
-              HasSubstr("reads what the function returns"));
+              HasSubstr("reads a return value of the function"));
 }
 
 TEST(ValidatorTest, NamesAreThereOnce) {
@@ -140,19 +140,19 @@ TEST(ValidatorTest, DeclarationsAgree) {
 TEST(ValidatorTest, FencesAndBarriersHaveTheOperandsThatTheyNeed) {
   const std::string registers = ".reg .b32 w<4>; .reg .b64 d<4>; .reg .pred q; ";
   for (const auto& [instruction, what] : Pairs{
-           {"fence.sc.gpu w1;", "has no operands"},
-           {"membar.gl w1;", "has no operands"},
-           {"griddepcontrol.wait 1;", "has no operands"},
-           {"fence.proxy.tensormap::generic.release.gpu [d1], 128;", "has no operands"},
-           {"fence.proxy.tensormap::generic.acquire.gpu;", "an address and 128"},
-           {"fence.proxy.tensormap::generic.acquire.gpu [d1], 64;", "an address and 128"},
-           {"fence.proxy.tensormap::generic.acquire.gpu d1, 128;", "an address and 128"},
-           {"mbarrier.arrive.expect_tx.shared.b64 _, [w1];", "a count behind the address"},
-           {"mbarrier.arrive.noComplete.shared.b64 d1, [w1];", "a count behind the address"},
-           {"mbarrier.arrive.noComplete.shared.b64 d1, [w1], 0;", "one arrival at least"},
-           {"mbarrier.arrive.shared.b64 _, [w1], -1;", "one arrival at least"},
-           {"mbarrier.test_wait.shared.b64 q, [w1], d1, w1;", "waits for no time"},
-           {"wgmma.wait_group.sync.aligned -1;", "from 0 on"},
+           {"fence.sc.gpu w1;", "takes no operands"},
+           {"membar.gl w1;", "takes no operands"},
+           {"griddepcontrol.wait 1;", "takes no operands"},
+           {"fence.proxy.tensormap::generic.release.gpu [d1], 128;", "takes no operands"},
+           {"fence.proxy.tensormap::generic.acquire.gpu;", "an address and the size 128"},
+           {"fence.proxy.tensormap::generic.acquire.gpu [d1], 64;", "an address and the size 128"},
+           {"fence.proxy.tensormap::generic.acquire.gpu d1, 128;", "an address and the size 128"},
+           {"mbarrier.arrive.expect_tx.shared.b64 _, [w1];", "a count after the address"},
+           {"mbarrier.arrive.noComplete.shared.b64 d1, [w1];", "a count after the address"},
+           {"mbarrier.arrive.noComplete.shared.b64 d1, [w1], 0;", "at least one arrival"},
+           {"mbarrier.arrive.shared.b64 _, [w1], -1;", "at least one arrival"},
+           {"mbarrier.test_wait.shared.b64 q, [w1], d1, w1;", "takes no time limit"},
+           {"wgmma.wait_group.sync.aligned -1;", "at least 0"},
        }) {
     const absl::Status status = StatusOf("", registers + instruction, ".param .u64 p", "sm_90a");
     EXPECT_THAT(status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)))
@@ -203,7 +203,7 @@ TEST(ValidatorTest, ModifiersGoTogether) {
        Pairs{{"cvt.sat.u32.u16 w1, h1;", "cvt.sat.u32.s16 w1, h1;"},
              {"cvt.sat.s32.u16 w1, h1;", "cvt.sat.s16.u16 h2, h1;"},
              {"ldu.shared.u32 w1, [w2];", "ldu.global.u32 w1, [d2];"}}) {
-    EXPECT_THAT(StatusOf("", registers + wrong).message(), HasSubstr("do not go together"));
+    EXPECT_THAT(StatusOf("", registers + wrong).message(), HasSubstr("cannot be combined"));
     EXPECT_TRUE(StatusOf("", registers + right).ok()) << StatusOf("", registers + right);
   }
 }

@@ -354,10 +354,10 @@ TEST(WarpgroupMultiplyTest, WhatIsMissingIsFound) {
     const char* found_at;
     const char* message;
   } constexpr kMutants[] = {
-      {"wgmma.wait_group.sync.aligned 0;", "", "st.global.f32", "which nobody has waited for"},
+      {"wgmma.wait_group.sync.aligned 0;", "", "st.global.f32", "which nothing has waited for"},
       {"wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;", "st.global.f32",
-       "which nobody has waited for"},
-      {"wgmma.commit_group.sync.aligned;", "", "st.global.f32", "which nobody has waited for"},
+       "which nothing has waited for"},
+      {"wgmma.commit_group.sync.aligned;", "", "st.global.f32", "which nothing has waited for"},
       {"wgmma.fence.sync.aligned;", "", "wgmma.mma_async", "wgmma.fence"},
       {"fence.proxy.async.shared::cta;", "", "wgmma.mma_async", "no fence.proxy.async"},
       {"bar.sync 0;", "", "wgmma.mma_async", "nothing orders the two"},
@@ -382,9 +382,8 @@ TEST(WarpgroupMultiplyTest, OperandsThatChangeUnderWayAreFound) {
       ChangedProduct("  wgmma.wait_group.sync.aligned 0;\n  bar.sync 0;\n  st.shared.u32 [%r4], 1;",
                      "  bar.sync 0;\n  st.shared.u32 [%r4], 1;\n  bar.sync 0;\n"
                      "  wgmma.wait_group.sync.aligned 0;");
-  EXPECT_THAT(
-      RunChecked(text, 1).findings,
-      Contains(Field(&Finding::message, HasSubstr("was written before it was waited for"))));
+  EXPECT_THAT(RunChecked(text, 1).findings,
+              Contains(Field(&Finding::message, HasSubstr("was written before this wait"))));
 }
 
 TEST(WarpgroupMultiplyTest, ProductsOfOneAnothersRegistersAreFound) {
@@ -397,9 +396,10 @@ TEST(WarpgroupMultiplyTest, ProductsOfOneAnothersRegistersAreFound) {
   declared.replace(declared.find(".reg .f32 %f<4>"), 15, ".reg .b32 %f<8>");
   declared.replace(declared.find("  wgmma.fence"), 0,
                    "  mov.b32 %f4, 0; mov.b32 %f5, 0; mov.b32 %f6, 0; mov.b32 %f7, 0;\n");
-  EXPECT_THAT(RunChecked(declared, 1).findings,
-              Contains(Field(&Finding::message, HasSubstr("starts a product of registers of the "
-                                                          "one of line"))));
+  EXPECT_THAT(
+      RunChecked(declared, 1).findings,
+      Contains(Field(&Finding::message,
+                     HasSubstr("starts a product that uses registers of the product on line"))));
 }
 
 TEST(WarpgroupMultiplyTest, WhatNoDeviceMultipliesIsAFault) {
@@ -408,11 +408,11 @@ TEST(WarpgroupMultiplyTest, WhatNoDeviceMultipliesIsAFault) {
               HasSubstr("fewer than 4 warps"));
   EXPECT_THAT(
       RunChecked(ChangedProduct("0x0000001000080080", "0x0000001000083ff8"), 1).fault->message,
-      HasSubstr("in shared memory, of which the block has 16384 bytes"));
+      HasSubstr("in shared memory, but the block has only 16384 bytes"));
   EXPECT_THAT(
       RunChecked(ChangedProduct("setp.eq.u32 %p1, %r1, %r1;", "setp.eq.u32 %p1, %r1, 5;"), 1)
           .fault->message,
-      HasSubstr("in some of its lanes"));
+      HasSubstr("in some lanes of its warp"));
   EXPECT_EQ(RunChecked(ChangedProduct("setp.eq.u32 %p1, %r1, %r1;", "setp.eq.u32 %p1, %r1, 5;"), 1)
                 .fault->line,
             LineOfProduct("wgmma.mma_async"));

@@ -28,7 +28,7 @@ class DemoTest(unittest.TestCase):
         run = subprocess.run([PROGRAM, "run", "--device=host", f"--package={PACKAGE}"],
                              capture_output=True, text=True)
         self.assertEqual(2, run.returncode, run.stderr)
-        self.assertIn("this program has no executor of it; link coppice::ptx too", run.stderr)
+        self.assertIn("this program has no PTX executor; also link coppice::ptx", run.stderr)
         self.assertEqual("", run.stdout)
 
     def test_run_is_its_one_subcommand(self):

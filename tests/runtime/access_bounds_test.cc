@@ -62,7 +62,7 @@ TEST_F(AccessBoundsTest, ByteBeforeIsAFault) {
   const ArgumentBytes arguments[] = {Middle()};
   const AccessBounds bounds(arguments);
   EXPECT_CU(kSuccess, Write(1, 1, machine_.stream));
-  ExpectEnd("8 before argument 0 (target)");
+  ExpectEnd("8 bytes before argument 0 (target)");
 }
 
 TEST_F(AccessBoundsTest, AccessAcrossTwoArgumentsIsOfNeither) {
@@ -133,7 +133,7 @@ constexpr char kSwap[] = R"(.version 8.0
 })";
 
 TEST(AccessBoundsOfWordSwapTest, ReachTheEndOfTheWordAndNoFarther) {
-  const CompiledMachine machine({}, kSwap);
+  const CompiledMachine machine(OptionsToLook(), kSwap);
   const DeviceAddress words = machine.Allocate(2 * sizeof(uint32_t));
   const ArgumentBytes arguments[] = {
       {.argument = 0, .name = "halves", .begin = words, .bytes = 2, .writes = true}};

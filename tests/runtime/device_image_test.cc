@@ -164,8 +164,9 @@ TEST(FindPtxTest, TakesTheNewestThatTheDeviceTakes) {
 }
 
 TEST(FindPtxTest, SaysWhyThereIsNone) {
-  EXPECT_THAT(FindPtx(FatbinOf({{.kind = 2}, {.architecture = 90}}), 89),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("any PTX for 8.9")));
+  EXPECT_THAT(
+      FindPtx(FatbinOf({{.kind = 2}, {.architecture = 90}}), 89),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("any PTX for compute capability 8.9")));
   for (const uint64_t compressed : {0x2011, 0x8011}) {
     EXPECT_THAT(FindPtx(FatbinOf({{.flags = compressed}}), 89),
                 StatusIs(absl::StatusCode::kNotFound, HasSubstr("--no-compress")));

@@ -273,7 +273,7 @@ TEST(LoadCudaTest, AnOlderDriverIsRefusedThoughItHasEveryEntry) {
   library->version = 12'020;
   const auto driver = LoadFake();
   EXPECT_THAT(driver, StatusIs(absl::StatusCode::kUnimplemented,
-                               HasSubstr("the driver is of CUDA 12.2; upgrade it to CUDA 12.3")));
+                               HasSubstr("the driver is for CUDA 12.2; upgrade it to CUDA 12.3")));
 }
 
 TEST(LoadCudaTest, StubResultIsUnavailable) {

@@ -389,7 +389,7 @@ TEST(UninitializedReadOptionTest, IsReportedOnlyIfAskedFor) {
     ASSERT_EQ(reports.size(), on ? 1U : 0U);
     if (on) {
       EXPECT_THAT(reports[0], HasSubstr("Add"));
-      EXPECT_THAT(reports[0], HasSubstr("global memory, which were never written"));
+      EXPECT_THAT(reports[0], HasSubstr("global memory, but these bytes were never written"));
     }
   }
 }
@@ -470,7 +470,8 @@ TEST(UndeclaredAccessTest, IsReportedOnlyIfAskedFor) {
       EXPECT_EQ(machine.emulator->FindingsSince(before), reports) << "each launch is reported";
     }
     if (on) {
-      EXPECT_THAT(reports[0], HasSubstr("Store declares less than it touches: it writes"));
+      EXPECT_THAT(reports[0],
+                  HasSubstr("Store accesses memory that it does not declare: it writes"));
     }
   }
 }

@@ -463,7 +463,7 @@ struct NestedLaunch {
 
 TEST(EmulatorRefusalDeathTest, TwoThreadsInsideOneExecAbort) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  EXPECT_DEATH(NestedLaunch(true).Run(), "two threads are inside one graph or graph exec");
+  EXPECT_DEATH(NestedLaunch(true).Run(), "two threads use the same graph or graph exec");
   NestedLaunch(false).Run();
 }
 

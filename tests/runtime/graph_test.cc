@@ -503,7 +503,7 @@ TEST(CheckChildTest, NamesWhatNoChildHolds) {
     const char* what;  // Null: nothing is wrong with it.
   };
   for (const Case& one : {Case{0, nullptr}, Case{4, nullptr}, Case{7, nullptr}, Case{12, nullptr},
-                          Case{10, "node 1 of 2 of the graph allocates memory"},
+                          Case{10, "node 1 of 2 in the graph allocates memory"},
                           Case{11, "frees memory"}, Case{13, "has a condition"}}) {
     second = static_cast<CuGraphNodeType>(one.type);
     const absl::Status status = CheckChild(driver, nullptr);
@@ -520,8 +520,8 @@ using CaptureDeathTest = GraphTest;
 TEST_F(CaptureDeathTest, EndsOnlyOnce) {
   COPPICE_ASSERT_OK_AND_ASSIGN(Capture capture, Capture::Begin(driver_, device_.stream()));
   EXPECT_OK(capture.End());
-  EXPECT_DEATH((void)capture.End(), "ended already");
-  EXPECT_DEATH((void)capture.Nodes(), "ended already");
+  EXPECT_DEATH((void)capture.End(), "already ended");
+  EXPECT_DEATH((void)capture.Nodes(), "already ended");
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ TEST_F(LaunchTest, BlockIsTheKernelsOwnUnlessItIsNamed) {
   for (const Dim3& other : {Dim3{kTestThreads, 2}, Dim3{0, 2}, Dim3{kTestThreads / 2}})
     EXPECT_THAT(Cube({.grid = {2}, .block = other}), StatusIs(kWrongArgument));
   cube_.block_threads = 0;
-  EXPECT_THAT(Cube({.grid = {2}}), StatusIs(kWrongArgument, HasSubstr("name a block")));
+  EXPECT_THAT(Cube({.grid = {2}}), StatusIs(kWrongArgument, HasSubstr("give a block size")));
   EXPECT_OK(Cube({.grid = {2}, .block = {kTestThreads}}));
 }
 

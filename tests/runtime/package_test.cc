@@ -125,9 +125,9 @@ TEST(PackageTest, FilesOutOfOrderAreRefused) {
   Files files = TwiceFiles();
   EXPECT_OK(CheckZip(ZipOf(files)));
   std::swap(files[1], files[2]);
-  EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("not in its place"));
+  EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("out of order"));
   std::swap(files[0], files[1]);
-  EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("manifest.json comes first"));
+  EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("manifest.json must come first"));
 }
 
 TEST(PackageTest, AFileThatIsThereTwiceIsRefused) {
@@ -150,11 +150,11 @@ TEST(PackageTest, OddNamesAreRefused) {
                                  "bin/a b", "bin/\xc3\xa9", "bin\\x"}) {
     Files files = TwiceFiles();
     files[1].first = name;
-    EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("not a name of a file")) << name;
+    EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("not a valid file name")) << name;
   }
   Files files = TwiceFiles();
   files[1].first = std::string(256, 'a');
-  EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("not a name of a file"));
+  EXPECT_THAT(MessageOfZip(ZipOf(files)), HasSubstr("not a valid file name"));
 }
 
 TEST(PackageTest, AFileOfAnotherLengthIsRefusedWhenItOpens) {

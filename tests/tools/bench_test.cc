@@ -103,7 +103,7 @@ TEST(BenchTuneTest, FewerSizesThanBucketsAreRefusedInOneLine) {
   const CommandOutcome outcome = RunCoppice({"bench", "tune", "--sizes", "63"});
   EXPECT_EQ(outcome.code, kExitUsage);
   EXPECT_THAT(outcome.err, HasSubstr("coppice bench tune: "));
-  EXPECT_THAT(outcome.err, HasSubstr("64 buckets, but only 63 sizes"));
+  EXPECT_THAT(outcome.err, HasSubstr("64 buckets are requested, but only 63 sizes"));
 }
 
 TEST(BenchPtxTest, EveryKernelIsRightAndNothingIsFound) {
@@ -158,7 +158,7 @@ TEST(BenchPoolTest, AFamilyIsAtItsBoundInEveryOrder) {
 
 TEST(BenchTest, TextForPeopleNamesWhatWasMeasured) {
   const std::vector<std::pair<std::vector<std::string>, const char*>> texts = {
-      {{"dispatch", "--repetitions", "10"}, "a further staged input"},
+      {{"dispatch", "--repetitions", "10"}, "each further staged input"},
       {{"record", "--repetitions", "2", "--device", "host"}, "2 of 100 nodes each"},
       {{"tune", "--sizes", "777"}, "1024 buckets"},
       {{"ptx", "--repetitions", "1"}, "parse and decode"},

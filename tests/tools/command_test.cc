@@ -36,9 +36,11 @@ TEST(RunToolTest, LeavesTheHandlerOfWhoeverRunsIt) {
 TEST(CommandTest, SubcommandThatDoesNotExistIsNamedWithThoseThatDo) {
   const CommandOutcome top = RunCoppice({"runn"});
   EXPECT_EQ(top.code, kExitUsage);
-  EXPECT_THAT(top.err, testing::StartsWith("coppice: 'runn' is not a subcommand; there are run, "));
-  EXPECT_THAT(RunCoppice({"prof", "t.trace"}).err,
-              testing::StartsWith("coppice prof: 't.trace' is not a subcommand; there are "));
+  EXPECT_THAT(top.err, testing::StartsWith(
+                           "coppice: 'runn' is not a subcommand; the subcommands are run, "));
+  EXPECT_THAT(
+      RunCoppice({"prof", "t.trace"}).err,
+      testing::StartsWith("coppice prof: 't.trace' is not a subcommand; the subcommands are "));
   EXPECT_THAT(RunCoppice({"bench"}).err, testing::HasSubstr("A subcommand is required"));
 }
 

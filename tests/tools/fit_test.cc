@@ -256,9 +256,10 @@ TEST_F(FitTest, CallsAboveAllBucketsCountAsTheyRun) {
 TEST_F(FitTest, SizesThatThePackageDoesNotAllowAreRefusedCalls) {
   const std::string steps = Write("large.csv", "decode_rows\n0\n3\n17\n4000\n");
   const CommandOutcome outcome = RunFit({"--traffic", steps, "--size", "decode.batch=decode_rows"});
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("1 calls, 3 to 3, buckets up to 3"),
-                                 HasSubstr("3 more have sizes that the package does not allow"),
-                                 HasSubstr("not counted: prefill")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("1 calls of sizes 3 to 3, buckets up to 3"),
+                    HasSubstr("3 more calls have sizes that the package does not allow"),
+                    HasSubstr("not counted: prefill")));
 }
 
 TEST_F(FitTest, OutputsThatWouldReplaceInputsAreRefused) {
@@ -298,7 +299,7 @@ TEST_F(FitTest, CheckFailsAModelThatNoLongerFits) {
   small.push_back("900MiB");
   const CommandOutcome fails = RunFit(small);
   EXPECT_EQ(fails.code, kExitMismatch);
-  EXPECT_THAT(fails.out, HasSubstr("are missing; give more --memory"));
+  EXPECT_THAT(fails.out, HasSubstr("of memory; give more --memory"));
   std::vector<std::string> large = asked;
   large.push_back("1GiB");
   EXPECT_EQ(RunFit(large).code, kExitOk);
@@ -325,12 +326,12 @@ TEST_F(FitTest, WrongOptionsAreOneLineEach) {
   ExpectError(RunFit({"--traffic", steps_, "--limit", "decode.batch=17"}), "from 1 to 16");
   ExpectError(
       RunFit({"--traffic", steps_, "--limit", "prefill.length=2", "--at", "prefill.length=8"}),
-      "leave it out");
+      "leave --at out");
   ExpectError(RunFit({"--traffic", steps_, "--kv-tokens-min", "5"}), "--kv-bytes-per-token");
   ExpectError(RunFit({"--traffic", Write("rows.csv", "decode_rows\n3\n")}), "mixed_tokens");
   ExpectError(RunFit({"--traffic", steps_, "--size", "prefill.length=mixed_tokens", "--size",
                       "prefill.batch=decode_rows"}),
-              "fit learns one symbol of a program");
+              "fit learns one symbol per program");
   ExpectError(RunFit({"--traffic", steps_, "--compare", "vlm"}), "--compare vlm");
   ExpectError(RunFit({"--traffic", steps_, "--size", "decode.batch=rows"}), "rows");
   ExpectError(RunCoppice({"fit", steps_, "--traffic", steps_}), "coppice fit");

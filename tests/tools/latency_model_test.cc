@@ -118,8 +118,8 @@ TEST(LatencyModelDeathTest, ArgumentsMustBeAnEntryAndCounts) {
   const LatencyModel& model = LatencyModel::Documented();
   EXPECT_DEATH((void)model.CallUs(-1, 0, 0), "no such driver entry");
   EXPECT_DEATH((void)model.CallUs(kDriverEntryCount, 0, 0), "no such driver entry");
-  EXPECT_DEATH((void)model.CallUs(0, -1, 0), "nodes and bytes are counts");
-  EXPECT_DEATH((void)model.CallUs(0, 0, -1), "nodes and bytes are counts");
+  EXPECT_DEATH((void)model.CallUs(0, -1, 0), "nodes and bytes must not be negative");
+  EXPECT_DEATH((void)model.CallUs(0, 0, -1), "nodes and bytes must not be negative");
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ TEST_F(PackageDecoderTest, OtherProgramsAreRefusedWithTheirPlace) {
                 manifest["programs"].erase("decode");
                 manifest["entry"] = "prefill";
               }),
-              HasSubstr("/programs/decode is not there"));
+              HasSubstr("/programs/decode is missing"));
   EXPECT_THAT(Refusal([](Json& manifest) {
                 manifest["programs"]["decode"]["inputs"] = {"slots", "positions", "tokens", "keys",
                                                             "values"};

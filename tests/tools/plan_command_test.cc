@@ -106,8 +106,10 @@ TEST_F(PlanCommandTest, APlanAboveTheCapacityIsReportedAndStillWritten) {
                                        "0.01", "-o", Path("out.csv"), "--svg", Path("out.svg")});
   EXPECT_EQ(outcome.code, kExitMismatch);
   EXPECT_THAT(outcome.err, IsEmpty());
-  EXPECT_THAT(outcome.out,
-              HasSubstr("not within the capacity of 11 bytes: the best height is 12 bytes"));
+  EXPECT_THAT(
+      outcome.out,
+      HasSubstr(
+          "the plan does not fit into the capacity of 11 bytes: the best height is 12 bytes"));
   EXPECT_THAT(Read(Path("out.csv")), StartsWith("id,lower,upper,size,offset\nb1,0,3,4,"));
   EXPECT_THAT(Read(Path("out.svg")), EndsWith("</svg>\n"));
 }
@@ -132,7 +134,8 @@ TEST_F(PlanCommandTest, AGapThatKeepsBytesIsNoted) {
   const CommandOutcome outcome =
       Plan({Write("in.csv", "id,lower,upper,size,gaps\na,0,9,100,3-6@0:8\nb,3,6,100,\n")});
   EXPECT_EQ(outcome.code, kExitOk);
-  EXPECT_THAT(outcome.err, HasSubstr("1 gaps that keep some bytes in use count as use"));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("1 gaps keep some bytes in use, so they are not treated as gaps"));
   EXPECT_THAT(outcome.out, HasSubstr(" 200 "));
 }
 
@@ -211,7 +214,8 @@ TEST_F(PlanCommandTest, FixedBuffersThatOverlapAreNamedByLine) {
   const std::string bad = Write(
       "bad.csv",
       "id,lower,upper,size,offset\nfree,0,9,1,\na,0,5,8,0\nlater,5,9,8,0\nb,4,6,8,12\nc,4,9,8,4\n");
-  ExpectError(Plan({bad}), kExitUsage, bad + ":6: the buffer is fixed over the one of line 3");
+  ExpectError(Plan({bad}), kExitUsage,
+              bad + ":6: the fixed buffer overlaps the fixed buffer of line 3");
 }
 
 TEST_F(PlanCommandTest, SaysWhatCannotBeWritten) {

@@ -121,7 +121,7 @@ TEST(PlanPictureTest, TitleAndAxesSayWhatIsShown) {
       DrawPlan(LifetimesOf("a,0,20,3145728,,\n"), {.offsets = {0}, .height = 3145728},
                {.name = "model.csv", .bound = 3145728});
   EXPECT_THAT(text, HasSubstr("<title>model.csv: 1 buffers, height 3145728 bytes (3.00 MiB), "
-                              "bound 3145728 bytes, 0.00 % above it</title>"));
+                              "0.00 % above the bound of 3145728 bytes</title>"));
   EXPECT_THAT(text, HasSubstr(">address, KiB<"));  // Ticks of 512 KiB.
   EXPECT_THAT(text, HasSubstr(">2560<"));
   EXPECT_THAT(text, HasSubstr(">time, steps<"));

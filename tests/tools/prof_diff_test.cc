@@ -278,10 +278,11 @@ TEST(ProfDiffTest, StaticsOfThePageStandBesideTheKinds) {
   EXPECT_EQ(document["statics"]["kind"], "statics");
   EXPECT_EQ(document["statics"]["before_peak_bytes"], 1024);
   EXPECT_EQ(document["statics"]["after_peak_bytes"], 2048);
-  EXPECT_THAT(document["statics"]["what"].get<std::string>(), HasSubstr("the application's"));
+  EXPECT_THAT(document["statics"]["what"].get<std::string>(), HasSubstr("held by the application"));
   EXPECT_EQ(document["kinds"].size(), 3U);
-  EXPECT_THAT(TitlesOf(document), testing::ElementsAre("Statics grew by 1.00 KiB",
-                                                       "Memory beside the statics is the same"));
+  EXPECT_THAT(TitlesOf(document),
+              testing::ElementsAre("Statics grew by 1.00 KiB",
+                                   "Memory apart from the statics is the same"));
   EXPECT_EQ(DocumentOf(CleanTrace(), Changed())["statics"], nullptr);
 }
 

@@ -134,10 +134,10 @@ TEST(ProfExportTest, DotHasAnEdgeWhereACallReadsAnothersOutputs) {
   const std::string dot = Exported(trace, {"dot"});
   EXPECT_THAT(dot, HasSubstr("  node0 -> node2 [label=\"1\"];\n"));
   EXPECT_EQ(dot.find("->"), dot.rfind("->"));
-  EXPECT_THAT(dot, HasSubstr("node0 [label=\"decode 8\\lnode 0, 3 calls\\lplan of 12.00 KiB, 0 B "
-                             "of them around it\\l\"];"));
-  EXPECT_THAT(dot, HasSubstr("node 1, 1 calls\\lplan of 6.00 KiB, 0 B of them around it\\l\", "
-                             "style=dashed];"));
+  EXPECT_THAT(dot, HasSubstr("node0 [label=\"decode 8\\lnode 0, 3 calls\\lplan of 12.00 KiB, "
+                             "around 0 B of live outputs\\l\"];"));
+  EXPECT_THAT(dot, HasSubstr("node 1, 1 calls\\lplan of 6.00 KiB, around 0 B of live outputs"
+                             "\\l\", style=dashed];"));
   EXPECT_THAT(dot, HasSubstr("bucket1 [label=\"decode 4\\l1 calls without a graph\\l\", "
                              "shape=ellipse];"));
 }

@@ -188,7 +188,7 @@ TEST(ProfHtmlTest, FindingsNameWhatCostsAndWhatToDo) {
   EXPECT_THAT(TitlesOf(report), AllOf(Contains("4 events lost"), Contains("1 recording failed"),
                                       Contains("1 graph evicted, 0 recorded again"),
                                       Contains("2 calls ran without a graph: evicted"),
-                                      Contains(HasSubstr("stages is padding"))));
+                                      Contains(HasSubstr("stages are padding"))));
   std::vector<std::string> levels;
   for (const Document& finding : report["findings"]) {
     levels.push_back(finding["level"]);
@@ -204,7 +204,7 @@ TEST(ProfHtmlTest, FindingsNameWhatCostsAndWhatToDo) {
 TEST(ProfHtmlTest, ABudgetThatIsNearlyFullIsAFinding) {
   TraceBuilder trace(/*lanes=*/1, /*budget=*/10000);
   trace.Event("bytes", -1, R"("nodes",9500,9500)");
-  EXPECT_THAT(TitlesOf(DocumentOf(trace)), Contains("The budget is full to 95 %"));
+  EXPECT_THAT(TitlesOf(DocumentOf(trace)), Contains("The budget is 95 % full"));
 }
 
 TEST(ProfHtmlTest, ARareBucketThatAloneKeepsManyBytesIsAFinding) {
@@ -227,7 +227,7 @@ TEST(ProfHtmlTest, ARareBucketThatAloneKeepsManyBytesIsAFinding) {
     if (evicted) trace.Event("evict", 0, "1");
     return TitlesOf(DocumentOf(trace));
   };
-  const auto rare = Contains(HasSubstr("Bucket f 9 is rare and keeps 4.98 KiB"));
+  const auto rare = Contains(HasSubstr("Bucket f 9 is rarely used, but holds 4.98 KiB"));
   EXPECT_THAT(titles(1, false), rare);
   EXPECT_THAT(titles(100, false), Not(rare));
   EXPECT_THAT(titles(1, true), Not(rare)) << "it keeps nothing any more";

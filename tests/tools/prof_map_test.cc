@@ -142,7 +142,7 @@ TEST(ProfMapTest, BytesByKindAreThoseOfTheLargestTotal) {
   EXPECT_EQ(map.kinds_then[static_cast<size_t>(MemoryKind::kWorkspace)], 0);
   EXPECT_EQ(map.kinds_peaks[static_cast<size_t>(MemoryKind::kWorkspace)], 700);
   const std::string svg = DrawAddressMap(map);
-  EXPECT_THAT(svg, HasSubstr("All memory of the session when it was most: 21.86 KiB"));
+  EXPECT_THAT(svg, HasSubstr("All memory of the session at its peak: 21.86 KiB"));
   EXPECT_THAT(svg, HasSubstr("external: 5000 bytes, at most 5000"));
   EXPECT_THAT(svg, HasSubstr("0 B, 700 B at another time"));
   EXPECT_THAT(svg, Not(HasSubstr("constants"))) << "there were none";
@@ -157,9 +157,10 @@ TEST(ProfMapTest, StaticsAreBesideTheSessionsMemory) {
   EXPECT_EQ(map.statics.total, 5000);
   EXPECT_THAT(map.statics.programs, ElementsAre(5000));
   const std::string svg = DrawAddressMap(map);
-  EXPECT_THAT(svg, HasSubstr("when it was most: 16.98 KiB"));
+  EXPECT_THAT(svg, HasSubstr("at its peak: 16.98 KiB"));
   EXPECT_THAT(svg, HasSubstr("statics: 5000 bytes at most; decode 5000"));
-  EXPECT_THAT(svg, HasSubstr("4.88 KiB at most: the application's, beside the total"));
+  EXPECT_THAT(svg,
+              HasSubstr("4.88 KiB at most: held by the application and not part of the total"));
   trace.Event("statics", -1, "0,1125899906842624,1125899906842624");
   const std::string broken = DrawAddressMap(MapOf(trace));
   EXPECT_THAT(broken, HasSubstr("… 1048576.00 GiB at most"));

@@ -117,8 +117,9 @@ TEST(ProfPolicyTest, CandidatesAreScoredOnAllCalls) {
 
 TEST(ProfPolicyTest, TextSaysWhatTheJsonSays) {
   const std::string text = TextOf({"policy", "--program", "decode"}, Traffic());
-  EXPECT_THAT(text,
-              HasSubstr("program decode, size batch: 7 calls up to 40, 6 of them in a bucket"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("program decode, size batch: 7 calls of sizes up to 40, 6 of them in a bucket"));
   EXPECT_THAT(text, HasSubstr("as it ran"));
   EXPECT_THAT(text, HasSubstr("33.33 %"));
   EXPECT_THAT(text, HasSubstr("vllm"));
@@ -130,7 +131,7 @@ TEST(ProfPolicyTest, OtherProgramsAndFilesAreRefused) {
   for (const char* view : {"policy", "drop"}) {
     const CommandOutcome other = RunCoppice({"prof", view, file.path(), "--program", "none"});
     EXPECT_EQ(other.code, kExitUsage);
-    EXPECT_THAT(other.err, HasSubstr("there are: decode, mix"));
+    EXPECT_THAT(other.err, HasSubstr("its programs are decode, mix"));
     EXPECT_EQ(RunCoppice({"prof", view, "no/such/file"}).code, kExitUsage);
   }
 }

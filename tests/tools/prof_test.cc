@@ -281,7 +281,7 @@ TEST(ProfTest, WhyNamesTheLargestBucketThatACallWasOver) {
 TEST(ProfTest, PolicySaysSoWhereThereIsNothingToPad) {
   TraceBuilder trace;
   EXPECT_THAT(RunProf("policy", trace, {}).out,
-              HasSubstr("no call of these programs has a size to pad"));
+              HasSubstr("no call of these programs has a size that can be padded"));
 }
 
 TEST(ProfTest, EveryReasonHasARemedy) {
@@ -321,7 +321,7 @@ TEST(ProfTest, SummaryHasTheStaticsThatTheApplicationHolds) {
   EXPECT_EQ(summary["programs"][0]["statics_peak_bytes"], 2048);
   EXPECT_EQ(summary["programs"][1]["statics_peak_bytes"], 1024);
   EXPECT_THAT(RunProf("summary", trace, {}).out,
-              testing::ContainsRegex("statics +2.50 KiB +2.00 KiB +0 B  the application's"));
+              testing::ContainsRegex("statics +2.50 KiB +2.00 KiB +0 B  held by the application"));
 }
 
 TEST(ProfTest, AGraphEndsTheFailuresOfItsBucket) {

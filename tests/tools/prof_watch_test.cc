@@ -228,7 +228,7 @@ TEST(ProfWatchTest, StaticsAreShownWhereThereAreAny) {
   trace.Event("statics", -1, "0,2048,2048");
   EXPECT_EQ(look()["statics_bytes"], 2048);
   EXPECT_EQ(look()["statics_peak_bytes"], 4096);
-  EXPECT_THAT(lines(), HasSubstr("2.00 KiB, at most 4.00 KiB: the application's"));
+  EXPECT_THAT(lines(), HasSubstr("2.00 KiB, at most 4.00 KiB: held by the application"));
 }
 
 TEST(ProfWatchTest, AStopEndsItWithItsOwnCode) {
@@ -254,7 +254,7 @@ TEST(ProfWatchTest, AFileThatIsCutShortOrWrittenAnewIsReadFromItsBeginning) {
         Watch({.trace = file.path(), .json = true},
               {[&] { std::ofstream(file.path(), std::ios::binary | std::ios::trunc) << anew; }});
     EXPECT_EQ(outcome.code, kExitStopped);
-    EXPECT_THAT(outcome.err, HasSubstr("cut short or written anew"));
+    EXPECT_THAT(outcome.err, HasSubstr("cut short or rewritten"));
     const std::vector<nlohmann::json> looks = LooksOf(outcome);
     ASSERT_EQ(looks.size(), 2U);
     EXPECT_EQ(looks[1]["calls"], 0);
@@ -277,7 +277,7 @@ TEST(ProfWatchTest, AnotherFileInItsPlaceIsReadAndOneThatIsMovedAwayIsReadFurthe
                                         },
                                         [&] { Append(file.path(), TraceBuilder(2).Text()); }});
   EXPECT_THAT(outcome.err, HasSubstr("moved or removed"));
-  EXPECT_THAT(outcome.err, HasSubstr("another file took the place"));
+  EXPECT_THAT(outcome.err, HasSubstr("another file replaced the trace"));
   const std::vector<nlohmann::json> looks = LooksOf(outcome);
   ASSERT_EQ(looks.size(), 3U);
   EXPECT_EQ(looks[1]["calls"], 9);
@@ -339,7 +339,7 @@ TEST(ProfWatchTest, APipeHasAWriterUntilTheLastOneCloses) {
         return ++reads < 2;
       });
   EXPECT_EQ(outcome.code, kExitMismatch) << "none comes back, be it empty";
-  EXPECT_THAT(outcome.out, HasSubstr("nobody wrote a trace"));
+  EXPECT_THAT(outcome.out, HasSubstr("no trace was written"));
 }
 
 // A folder as /proc, in which the process 42 has files open.
@@ -501,7 +501,7 @@ TEST(ProfWatchTest, LinesFitAnyWidthAndShowWhatThereIs) {
     if (columns < 40) continue;
     for (const char* part :
          {"running", "replay", "nodes", "12.00 KiB", "new_bucket", "warming().Warm", "decode 8",
-          "request 17", "padding", "3 of 3 recorded", "statics", "1st token"})
+          "request 17", "padding", "3 kept of 3 recorded", "statics", "1st token"})
       EXPECT_THAT(all, HasSubstr(part)) << columns;
   }
 }

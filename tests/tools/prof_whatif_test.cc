@@ -215,7 +215,8 @@ TEST(ProfWhatIfTest, ASuspensionThatMayMeetALeaseOfAnEagerRunIsAnEstimate) {
   ASSERT_OK(RunTraffic(traffic, {}, trace.path()));
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WhatIf> whatif, WhatIf::Open(trace.path()));
   COPPICE_ASSERT_OK_AND_ASSIGN(const WhatIfOutcome outcome, whatif->Repeat({.suspend_idle_ns = 1}));
-  EXPECT_THAT(outcome.estimates, Contains(HasSubstr("count leases of eager runs as dropped")));
+  EXPECT_THAT(outcome.estimates,
+              Contains(HasSubstr("count leases of eager runs as already dropped")));
 }
 
 // A trace of traffic that is always the same, of which every size is known: p0 is padded to 64, 128
@@ -251,21 +252,21 @@ TEST(ProfWhatIfTest, WrongChangesAreOneClearError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--drop", "decode:8"}, "there is no program 'decode'"},
       {{"--drop", "decode:8"}, "p0, p1"},
-      {{"--drop", "p0:65"}, "no such bucket; those recorded are 64, 128, 600"},
+      {{"--drop", "p0:65"}, "no such bucket; its recorded buckets: 64, 128, 600"},
       {{"--drop", "p0:x"}, "no such bucket"},
       {{"--drop", "64"}, "give PROGRAM:BUCKET"},
       {{"--drop", "p0:64", "--drop", "p0:64"}, "it is given twice"},
       {{"--policy", "p0=vlmm"}, "vlmm"},
       {{"--policy", "p0=pow2", "--policy", "p0=vllm"},
-       "another --policy is for size 'rows' of program 'p0'"},
-      {{"--policy", "p0=vllm", "--policy", "pow2"}, "another --policy is for size 'rows'"},
+       "size 'rows' of program 'p0' already has a --policy"},
+      {{"--policy", "p0=vllm", "--policy", "pow2"}, "already has a --policy"},
       {{"--policy", "p0.=pow2"}, "there is no program 'p0.'"},
       {{"--policy", "a\nb=pow2"}, "there is no program"},
       {{"--policy", "p9=pow2"}, "there is no program 'p9'"},
       {{"--policy", "p0.depth=pow2"}, "'depth' is not a size"},
       {{"--policy", "p0=/no/such.json"}, "/no/such.json"},
       {{"--budget", "1B"}, "--budget"},
-      {{"--budget", "4096"}, "no call has room"},
+      {{"--budget", "4096"}, "there is no room for any call"},
       {{"--lanes", "0"}, "--lanes"},
       {{"--outputs", "move"}, "give copy"},
       {{"--suspend-idle", "-1"}, "--suspend-idle"}};
@@ -314,7 +315,7 @@ TEST(ProfWhatIfTest, ABucketOfOneOfSeveralSizesIsDroppedByThatSize) {
     EXPECT_EQ(ToJson(dropped->figures), ToJson(listed->figures)) << size;
   }
   for (const auto& [drop, message] :
-       {std::pair("p1.depth:8", "not a size that is padded by itself"),
+       {std::pair("p1.depth:8", "not a size that is padded separately from others"),
         std::pair("p1.rows:8x8", "give one extent"),
         std::pair("p1.rows:7", "is not a bucket of the policy")})
     EXPECT_THAT(WhatIfOf(trace.path(), {"--drop", drop}).err, HasSubstr(message));
@@ -333,7 +334,8 @@ TEST(ProfWhatIfTest, ANameMayHaveBelongedToTwoProgramsOneAfterTheOther) {
   EXPECT_EQ(same.figures.paths, RecordedIn(trace.path()).paths);
   // What is said of the name is of both, as far as it fits.
   EXPECT_EQ(WhatIfOf(renamed.path(), {"--policy", "p0.columns=pow2"}).code, kExitOk);
-  EXPECT_THAT(WhatIfOf(renamed.path(), {"--drop", "p0:65"}).err, HasSubstr("are 64, 128, 200x8"));
+  EXPECT_THAT(WhatIfOf(renamed.path(), {"--drop", "p0:65"}).err,
+              HasSubstr("its recorded buckets: 64, 128, 200x8"));
 }
 
 TEST(ProfWhatIfTest, TheTableAndJsonSayTheSame) {

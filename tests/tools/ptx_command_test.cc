@@ -226,8 +226,9 @@ TEST(PtxCheckTest, NamesAllThatWouldBeRefusedAndExitsWith1) {
 
   const CommandOutcome text = RunCoppice({"ptx", "check", file.path()});
   EXPECT_EQ(text.code, kExitMismatch);
-  EXPECT_THAT(text.out, HasSubstr(fmt::format("{}:6: tcgen05.wait::ld.sync.aligned in Fence is not "
-                                              "executed; compile for sm_80, sm_89 or sm_90\n",
+  EXPECT_THAT(text.out, HasSubstr(fmt::format("{}:6: the emulator cannot execute "
+                                              "tcgen05.wait::ld.sync.aligned in Fence; compile "
+                                              "for sm_80, sm_89 or sm_90\n",
                                               file.path())));
   EXPECT_THAT(text.out, HasSubstr("blocks of 32 x 2 x 1"));
   ExpectPtxRefused(RunPtx(file, "Plain", "32,2", {"i32:1"}), "sm_80");
@@ -298,8 +299,8 @@ TEST(PtxRunTest, TextSaysTheSame) {
       file, "Scale", "32,1,1", {"in:" + x.path(), "out:" + y.path() + ":f32:4", "u32:4", "f32:-1"});
   EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
   EXPECT_THAT(outcome.err, IsEmpty());
-  EXPECT_THAT(outcome.out, StartsWith("kernel Scale, grid 1 x 1 x 1, block 32 x 1 x 1, 12 of "
-                                      "static and 0 of dynamic shared memory, seed 1\n"));
+  EXPECT_THAT(outcome.out, StartsWith("kernel Scale, grid 1 x 1 x 1, block 32 x 1 x 1, 12 bytes "
+                                      "of static and 0 bytes of dynamic shared memory, seed 1\n"));
   EXPECT_THAT(outcome.out, HasSubstr("  loads         132 of lanes\n  stores        4 of lanes\n"));
   EXPECT_THAT(outcome.out, HasSubstr("in:" + x.path()));
   EXPECT_THAT(outcome.out, EndsWith("\n0 findings\n"));
@@ -424,7 +425,7 @@ TEST(PtxRunTest, AnArrayThatIsOnlyReadMayNotBeWritten) {
   const CommandOutcome outcome =
       RunPtx(file, "Scale", "1", {"in:" + x.path(), "in:" + x.path(), "i32:1", "f32:1"});
   EXPECT_EQ(outcome.code, kExitDevice);
-  EXPECT_THAT(outcome.out, HasSubstr("read only"));
+  EXPECT_THAT(outcome.out, HasSubstr("read-only"));
 }
 
 TEST(PtxRunTest, ChecksCanBeChosen) {
@@ -480,7 +481,7 @@ TEST(PtxRunTest, FindsWhatTheReadmeSays) {
   EXPECT_EQ(outcome.code, kExitDevice);
   EXPECT_THAT(outcome.out, StartsWith("illegal address: kernel RowSoftmax, block (63, 0, 0), "));
   EXPECT_THAT(outcome.out, HasSubstr("PTX line 91: reads 4 bytes at 0x"));
-  EXPECT_THAT(outcome.out, HasSubstr("past the end of the 256000 bytes at 0x"));
+  EXPECT_THAT(outcome.out, HasSubstr("past the end of the range of 256000 bytes at 0x"));
 }
 
 // --- run: what is refused
@@ -488,22 +489,23 @@ TEST(PtxRunTest, FindsWhatTheReadmeSays) {
 TEST(PtxRunTest, AnUnknownKernelIsRefusedWithThoseThatThereAre) {
   const PtxFile file((std::string(kScaleText) + kRaceText).c_str());
   ExpectPtxRefused(RunPtx(file, "scale", "1", {}),
-                   "there is no kernel 'scale'; there are: Scale, Race");
+                   "there is no kernel 'scale'; kernels: Scale, Race");
 }
 
 TEST(PtxRunTest, ArgumentsFitTheParametersInNumberAndSize) {
   const PtxFile file(kScaleText);
   const TemporaryFile x(FormatArray<float>(DType::kFloat32, {1}, {1}), "x.npy");
   const std::string in = "in:" + x.path();
-  ExpectPtxRefused(RunPtx(file, "Scale", "1", {}), "has 4 parameters, but there are 0 arguments");
+  ExpectPtxRefused(RunPtx(file, "Scale", "1", {}), "has 4 parameters, but 0 arguments are given");
   ExpectPtxRefused(RunPtx(file, "Scale", "1", {in, in, "i32:1", "f32:1", "i32:1"}),
-                   "there are 5 arguments");
-  ExpectPtxRefused(RunPtx(file, "Scale", "1", {in, in, "i64:1", "f32:1"}),
-                   "i64:1: it has 8 bytes, but parameter 2, n, has 4; give i32, u32 or f32");
+                   "5 arguments are given");
+  ExpectPtxRefused(
+      RunPtx(file, "Scale", "1", {in, in, "i64:1", "f32:1"}),
+      "i64:1: the argument has 8 bytes, but parameter 2, n, has 4; give i32, u32 or f32");
   ExpectPtxRefused(RunPtx(file, "Scale", "1", {in, "f32:1", "i32:1", "f32:1"}),
                    "parameter 1, y, has 8");
   const PtxFile structure(".visible .entry K(.param .align 8 .b8 both[12]) {\n  ret;\n}\n");
-  ExpectPtxRefused(RunPtx(structure, "K", "1", {"null"}), "cannot be run here");
+  ExpectPtxRefused(RunPtx(structure, "K", "1", {"null"}), "this command cannot run the kernel");
 }
 
 TEST(PtxRunTest, ArgumentsThatSayNothingAreRefused) {
@@ -568,15 +570,16 @@ TEST(PtxRunTest, LaunchesThatNoDeviceTakesAreRefused) {
                    "--block is missing");
   ExpectPtxRefused(RunCoppice({"ptx", "run", race.path(), "Race", "--block", "1"}),
                    "--grid is missing");
-  ExpectPtxRefused(RunPtx(race, "Race", "1025", none), "at most 1024,1024,64");
-  ExpectPtxRefused(RunPtx(race, "Race", "1,1,65", none), "at most 1024,1024,64");
-  ExpectPtxRefused(RunPtx(race, "Race", "32,33", none), "kernel Race may have 1024");
+  ExpectPtxRefused(RunPtx(race, "Race", "1025", none), "the maximum is 1024,1024,64");
+  ExpectPtxRefused(RunPtx(race, "Race", "1,1,65", none), "the maximum is 1024,1024,64");
+  ExpectPtxRefused(RunPtx(race, "Race", "32,33", none), "kernel Race allows at most 1024");
   ExpectPtxRefused(RunPtx(scale, "Scale", "257", {"null", "null", "i32:1", "f32:1"}),
-                   "kernel Scale may have 256");
+                   "kernel Scale allows at most 256");
   ExpectPtxRefused(
       RunCoppice({"ptx", "run", race.path(), "Race", "--grid", "1,65536", "--block", "1"}),
-      "at most 2147483647,65535,65535");
-  ExpectPtxRefused(RunPtx(race, "Race", "1", none, {"--shared", "232448"}), "with 4 static bytes");
+      "the maximum is 2147483647,65535,65535");
+  ExpectPtxRefused(RunPtx(race, "Race", "1", none, {"--shared", "232448"}),
+                   "with the 4 static bytes");
   for (const char* extents : {"", "0", "1,", ",1", "1,,1", "1,1,1,1", "-1", "4294967296", "x"}) {
     EXPECT_THAT(ParseLaunchExtents(extents), StatusIs(kWrongArgument)) << extents;
     EXPECT_EQ(RunPtx(race, "Race", extents, none).code, kExitUsage) << extents;
@@ -589,7 +592,8 @@ TEST(PtxRunTest, ModulesThatDeclareMoreThanThereIsAreRefused) {
   const PtxFile shared(".visible .entry K() {\n  .shared .b8 x[232449];\n  ret;\n}\n");
   ExpectPtxRefused(RunPtx(shared, "K", "1", {}), "232449 bytes of static shared memory");
   const PtxFile global(".global .b64 x[134217729];\n.visible .entry K() {\n  ret;\n}\n");
-  ExpectPtxRefused(RunPtx(global, "K", "1", {}), "its variables have 1073741832 bytes");
+  ExpectPtxRefused(RunPtx(global, "K", "1", {}),
+                   "the variables in this file have 1073741832 bytes");
 }
 
 TEST(PtxRunTest, ABlockOfRequiredThreadsMustHaveThem) {

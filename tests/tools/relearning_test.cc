@@ -241,7 +241,7 @@ TEST(RelearningTest, SwapThatTakesTooManyGraphsIsRefusedWithoutAdviceThatTheComm
   EXPECT_EQ(prompts["graphs_recorded"], 64);
   EXPECT_GE(prompts["refused"], 1);
   EXPECT_EQ(prompts["why"],
-            "it takes too many graphs; there are at most 16 per swap, and 64 per minute of the "
+            "it needs too many graphs; at most 16 are allowed per swap, and 64 per minute of the "
             "virtual clock");
 }
 

@@ -60,7 +60,7 @@ TEST(ReportTest, EndsWithWhatAReaderTakesHome) {
   EXPECT_EQ(lines["right"],
             "1 of 80 comparisons with eager runs at real sizes differ, bit for bit");
   EXPECT_EQ(lines["memory"], "2.00 MiB (a pool per graph: 3.00 MiB)");
-  EXPECT_EQ(lines["speed"], "2.00 us of the host for a replay, 0.50 us of them in the driver");
+  EXPECT_EQ(lines["speed"], "2.00 us of host time per replay, 0.50 us of it in the driver");
   EXPECT_EQ(lines["padding"],
             "prefill 10.0 % (powers of two 50.0 %); decode 0.0 % (powers of two 60.0 %)");
   report.caching_allocator_bytes = 20 << 20;

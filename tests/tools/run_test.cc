@@ -327,7 +327,7 @@ TEST(RunTest, ReportThatCannotBeWrittenIsExitCode4) {
   const char* const arguments[] = {"coppice", "info", "--device", "host"};
   EXPECT_EQ(RunCommandLine(4, arguments, /*program=*/"", {.out = full, .err = err.stream()}),
             kExitOutput);
-  EXPECT_THAT(err.Text(), HasSubstr("standard output cannot be written"));
+  EXPECT_THAT(err.Text(), HasSubstr("cannot write to standard output"));
   std::fclose(full);
 }
 

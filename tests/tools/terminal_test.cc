@@ -71,7 +71,7 @@ TEST(TerminalTest, ABlockIsDrawnOverTheOneBefore) {
 TEST(TerminalTest, ABlockThatIsTooHighIsCutAndASizeThatChangesClearsTheScreen) {
   RepaintedBlock block;
   EXPECT_EQ(block.Paint(Numbered(5), {.there = true, .columns = 40, .rows = 4}),
-            "a\033[K\nb\033[K\n3 more lines, in a higher window\033[K\n\033[J");
+            "a\033[K\nb\033[K\n3 more lines; make the window taller\033[K\n\033[J");
   EXPECT_EQ(block.Paint(Numbered(1), {.there = true, .columns = 30, .rows = 4}),
             "\033[H\033[2Ja\033[K\n\033[J");
 }

@@ -71,7 +71,7 @@ TEST(TextFileTest, AFileCutShortIsRemoved) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
   const absl::Status status = WriteTextFile(path, std::string(100'000, 'x'));
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition));
-  EXPECT_THAT(MessageOf(status), HasSubstr("it is removed"));
+  EXPECT_THAT(MessageOf(status), HasSubstr("the incomplete file is removed"));
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 

@@ -53,7 +53,7 @@ class TunePairsTest : public testing::Test, protected TestFolder {
 TEST_F(TunePairsTest, ForcedPairsAreBuckets) {
   const Json buckets = LearnJson({"--buckets", "12", "--force", "3x777,5x64"})["buckets"];
   EXPECT_THAT(buckets, AllOf(Contains(Json({3, 777})), Contains(Json({5, 64}))));
-  ExpectError(Learn({"--buckets", "12", "--force", "777"}), "give one, as 777x128");
+  ExpectError(Learn({"--buckets", "12", "--force", "777"}), "give a pair such as 777x128");
   for (const char* none : {"3x", "x3", "3x0", "0x3", "3x4x5", "3x4,", "a"})
     ExpectError(Learn({"--buckets", "12", "--force", none}), "is not a list of sizes");
 }
@@ -130,9 +130,9 @@ TEST_F(TunePairsTest, ACostIsThatOfElementsOrOfBothSizes) {
   refused("batch,length,cost\n1,1,1\n8,1024,8\n", "a row for each pair");
   refused("batch,length,cost\n1,1,1\n1,1,2\n", "bad.csv:3: size 1x1 costs 2, but 1");
   refused("batch,length,cost\n1,,1\n", "bad.csv:2: the row lacks");
-  refused("batch,length,cost\n1,1,0\n", "no row costs anything");
+  refused("batch,length,cost\n1,1,0\n", "all costs are 0");
   refused("batch,length,cost\n1,1,1e307\n8,1,1e308\n1,9,1e308\n8,9,1e308\n", "add up to inf");
-  refused("batch,length,cost\n8,1024,1e307\n", "may cost");
+  refused("batch,length,cost\n8,1024,1e307\n", "out of range");
 }
 
 TEST_F(TunePairsTest, DrawsCallsBucketsAndALegend) {

@@ -253,7 +253,7 @@ TEST_F(TuneTest, RefusesBadInputInOneLine) {
     return Tune(first);
   };
   ExpectError(Tune({}), "count of buckets");
-  ExpectError(with({"--column", "n"}), "no file");
+  ExpectError(with({"--column", "n"}), "no traffic file");
   ExpectError(with({trace}), "no column");
   ExpectError(with({trace, "--column", "x"}), "there is no column x");
   ExpectError(with({negative, "--column", "n"}), "negative.csv:3: n is '-5', below 0");
@@ -344,8 +344,8 @@ TEST_F(TuneTest, CostsWhoseSumsAreNoNumbersAreRefused) {
     return outcome;
   };
   ExpectError(learn("size,cost\n1,1e308\n256,1e308\n"), "the costs add up to inf");
-  ExpectError(learn("size,cost\n1,1e300\n200,1e308\n"), "all calls may cost inf");
-  ExpectError(learn("size,cost\n200,1e306\n"), "all calls may cost");
+  ExpectError(learn("size,cost\n1,1e300\n200,1e308\n"), "the cost of all calls may be inf");
+  ExpectError(learn("size,cost\n200,1e306\n"), "the cost of all calls may be");
   ExpectError(Tune({trace, "--column", "n", "--buckets", "2", "--limit", "300", "--cost",
                     Write("cost.csv", "size,cost\n200,1e-300\n300,1e100\n")}),
               "nearer to each other");
@@ -407,7 +407,7 @@ TEST_F(TuneTest, PairsWithoutABucketAreSaid) {
   CommandOutcome outcome = Tune(learn);
   EXPECT_EQ(outcome.code, kExitOk) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("50.00 % of the calls are above the limit and have no bucket: "
-                                     "--limit 9,30 holds all."));
+                                     "--limit 9,30 holds all calls."));
   learn.back() = "9,30";
   EXPECT_THAT(Tune(learn).out, Not(HasSubstr("have no bucket")));
   learn.insert(learn.end(), {"--product", "50"});
@@ -449,10 +449,11 @@ TEST_F(TuneTest, OptionsOfRelearningAreCheckedBeforeAnyStep) {
   };
   ExpectError(simulate({"--buckets", "1"}),
               "(by default the limit of --seqs, --max-ratio 1.5, --max-gap 2)");
-  ExpectError(simulate({"--buckets", "100000"}), "100000 buckets, but only 512 sizes");
+  ExpectError(simulate({"--buckets", "100000"}),
+              "100000 buckets are requested, but only 512 sizes");
   ExpectError(simulate({"--limit", "10"}),
-              "25 buckets, but only 10 sizes may be buckets; give at most that many (by "
-              "default --buckets 25, ");
+              "25 buckets are requested, but only 10 sizes can be buckets; give a smaller number "
+              "(by default --buckets 25, ");
   ExpectError(simulate({"--align", "600"}), "--relearn: ");
   ExpectError(simulate({"--start", "exact"}), "--start exact: the policy exact pads nothing");
   ExpectError(simulate({"--start", "square"}), "--start: ");

@@ -111,10 +111,10 @@ TEST(TraceColumnsTest, SaysWhereAndWhatIsWrong) {
   ExpectError("n,b\n1,2\nx,2\n", "n", "file:3: n is 'x', not a whole number");
   ExpectError("n,b\n1.5,2\n", "n", "file:2: n is '1.5', not a whole number");
   ExpectError("n,b\n1e300,2\n", "n", "file:2:");
-  ExpectError("n,b\n1\n", "n", "file:2: the row has 1 cell, the header 2");
-  ExpectError("n,b\n1,2,\n", "n", "file:2: the row has 3 cells, the header 2");
-  ExpectError("n,b\n,2\n,3\n", "n", "no row has a value of n");
-  ExpectError("n\n", "n", "no row has a value of n");
+  ExpectError("n,b\n1\n", "n", "file:2: the row has 1 cell, but the header has 2");
+  ExpectError("n,b\n1,2,\n", "n", "file:2: the row has 3 cells, but the header has 2");
+  ExpectError("n,b\n,2\n,3\n", "n", "no row has a value in n");
+  ExpectError("n\n", "n", "no row has a value in n");
   ExpectError("n,b,n\n1,2,3\n", "n", "file:1: the column n occurs twice");
   ExpectError("{\"n\": 1}\nx\n", "n", "file:2: 'x' is not a JSON object");
   ExpectError("{\"n\": 1}\n{\"n\": -1}\n", "n", "file:2: n is '-1', below 0");

@@ -14,19 +14,19 @@ namespace coppice {
 namespace {
 
 constexpr const char* kDispatchNotes =
-    "Times Session::Run with default options and, in turns, the same driver calls without\n"
-    "coppice, on a driver that returns at once. The overhead is the difference. heap_allocs\n"
-    "counts 1000 calls. instructions come from perf or valgrind, and are null if there is\n"
-    "neither.\n";
+    "Times Session::Run with default options, alternating with the same driver calls without\n"
+    "coppice, on a driver that returns at once. The overhead is the difference. heap_allocs is\n"
+    "the number of heap allocations in 1000 calls. instructions come from perf or valgrind, and\n"
+    "are null if neither is available.\n";
 
 constexpr const char* kTightNotes =
     "Makes random programs of 150 to 450 buffers that fill a window of 1 MiB almost or\n"
     "completely, and searches for a plan of that height for at most ten seconds:\n"
     "  cut      the window is cut in two, over and over, across time or address\n"
     "  thinned  the same, without 2 to 10 % of the pieces\n"
-    "  woven    some pieces are cut in five, in a way that no straight cut separates\n"
+    "  woven    some pieces are cut into five parts that no straight cut separates\n"
     "  mixed    buffers that live through several phases; the rest is cut up phase by phase\n"
-    "  even     the largest piece is always cut near its middle; up to 25 % of them are left out\n"
+    "  even     the largest piece is always cut near its middle; up to 25 % of pieces are omitted\n"
     "Times are processor time, except the limit. An instance that is not solved is named; it is\n"
     "not a failure.\n";
 
@@ -45,40 +45,42 @@ constexpr const char* kTuneNotes =
 
 constexpr const char* kBucketsNotes =
     "Records the decode step of 67 batch sizes, 1 to 512, in ascending, descending and random\n"
-    "order, each time in a new pool: once dropping every result at once, and once holding copies\n"
-    "of all results. Bytes are measured after trimming, in two ways: by the accounts of the\n"
-    "pool, in which graphs are an estimate, and by how much less memory the driver has than\n"
-    "before the first case. A driver may keep memory of graphs that were destroyed: left_bytes.\n"
-    "record_ms is the host time of the call that records and launches a graph.\n"
+    "order, each time in a new pool: first with every result dropped immediately, then with\n"
+    "copies of all results held. Bytes are measured after trimming, in two ways: from the\n"
+    "accounts of the pool, in which graphs are an estimate, and as the drop of the driver's\n"
+    "free memory since before the first case. A driver may keep the memory of destroyed graphs;\n"
+    "left_bytes counts it. record_ms is the host time of the call that records and launches a\n"
+    "graph.\n"
     "\n"
     "Then a thread launches a small kernel on a stream of its own and waits for it, over and\n"
-    "over: first while nothing is recorded, then while all 67 buckets are recorded, which are\n"
-    "warm.\n"
+    "over: first while nothing is recorded, then while all 67 buckets, already warmed up, are\n"
+    "recorded.\n"
     "\n"
-    "Exits with 1 if any step predicts other tokens than without graphs. Times on the emulator\n"
-    "mean nothing, because it runs work on the threads that wait for it.\n";
+    "Exits with 1 if any step predicts different tokens than a step without graphs. Times on\n"
+    "the emulator mean nothing, because it runs work on the threads that wait for it.\n";
 
 constexpr const char* kSuspendNotes =
     "Records the decode step of the 64 smallest batch sizes. Then, over and over, it gives the\n"
-    "session's memory back, takes it again, and replays the smallest graph twice: as the first\n"
-    "replay after that, and again for comparison. Both are timed until the step has run. Bytes\n"
-    "are those of the last round; graphs themselves stay. Exits with 1 if any step predicts\n"
-    "other tokens than before.\n";
+    "session's memory back, takes it again, and replays the smallest graph twice: once right\n"
+    "after that, and once more for comparison. Both are timed until the step has run. Bytes are\n"
+    "those of the last round; graphs themselves stay. Exits with 1 if any step predicts\n"
+    "different tokens than before.\n";
 
 constexpr const char* kBenchPtxNotes =
-    "Runs kernels that nvcc compiled for sm_80 (tools/bench/ptx) on the emulator's executor, in\n"
-    "turns without checks and with all checks: SiLU of 512 x 1024 floats with a bias, softmax of\n"
-    "512 rows of 1024, and a product of f16 matrices of 512 x 512 by mma.sync, ldmatrix and\n"
-    "cp.async. Reading is parsing and decoding all of their PTX. Figures are medians, in\n"
-    "processor time. Exits with 1 if a result is wrong, or if the checks find anything.\n";
+    "Runs kernels that nvcc compiled for sm_80 (tools/bench/ptx) on the emulator's executor,\n"
+    "alternately without checks and with all checks: SiLU of 512 x 1024 floats with a bias,\n"
+    "softmax of 512 rows of 1024, and a product of f16 matrices of 512 x 512 by mma.sync,\n"
+    "ldmatrix and cp.async. Reading means to parse and decode all of their PTX. Figures are\n"
+    "medians, in processor time. Exits with 1 if a result is wrong, or if the checks find\n"
+    "anything.\n";
 
 constexpr const char* kBenchPythonNotes =
-    "Runs python3 -m coppice.bench (another interpreter: COPPICE_PYTHON): the same replay of two\n"
-    "inputs from Python and from C, in turns, on the emulator, which queues the launches.\n"
-    "Figures are medians of batches.\n";
+    "Runs python3 -m coppice.bench (COPPICE_PYTHON names another interpreter). It times the\n"
+    "same replay with two inputs, alternately from Python and from C, on the emulator, which\n"
+    "queues the launches. Figures are medians of batches.\n";
 
 constexpr const char* kStepsNotes =
-    "A step is a chain of kernels that each add 1 to 4096 floats. The ways to run it:\n"
+    "A step is a chain of kernels; each of them increments 4096 floats by 1. Ways to run it:\n"
     "  launch            cuGraphLaunch of the graph that the session recorded, and nothing else\n"
     "  run               Session::Run with a static input: that one driver call\n"
     "  run_staged        Session::Run, 3000 floats copied and padded to 4096: two driver calls\n"
@@ -89,15 +91,15 @@ constexpr const char* kStepsNotes =
     "if one is wrong.\n";
 
 constexpr const char* kDecodeNotes =
-    "A step computes one token per row of a batch, always from the same inputs. Eager steps and\n"
-    "replays are sampled in turns. A sample is as many steps as fill 2 ms, at most 10, and at\n"
-    "most 1000 kernels. Then a session with a gate runs steps, waiting for each, until all run\n"
-    "in the same way: that is the gate's choice. Exits with 1 if a replay predicts other tokens\n"
-    "than an eager step.\n"
+    "A step computes one token per row of a batch, always from the same inputs. Samples\n"
+    "alternate between eager steps and replays. A sample has as many steps as fit into 2 ms,\n"
+    "but at most 10 steps and 1000 kernels. Then a session with a gate runs steps, waiting for\n"
+    "each, until the gate has chosen and all steps run the same way. Exits with 1 if a replay\n"
+    "and an eager step predict different tokens.\n"
     "\n"
-    "--only is for a profiler. After two steps, one that warms up and one that records, it runs\n"
-    "--repetitions steps in that way and nothing else, and prints how many kernels a step\n"
-    "launches, including the one that stages its inputs.\n"
+    "--only is for a profiler. After one step that warms up and one that records, the command\n"
+    "runs --repetitions steps in the given way and nothing else, and prints how many kernels a\n"
+    "step launches, including the one that stages its inputs.\n"
     "\n"
     "Example:\n"
     "  ncu coppice bench decode --only eager --sizes 1 --repetitions 3\n";
@@ -141,11 +143,11 @@ const std::vector<Bench>& Benches() {
        .notes = kPoolNotes,
        .run = &BenchPool},
       {.name = "steps",
-       .summary = "What it costs to launch a step of small kernels, in each way",
+       .summary = "What it costs to launch a step of small kernels, in several ways",
        .notes = kStepsNotes,
        .run = &BenchSteps,
        .on_device = true,
-       .repetitions = {"Samples of each way", 1'000'000, {101}},
+       .repetitions = {"Samples for each way of launching", 1'000'000, {101}},
        .sizes = {"Kernels of each step", 10'000, {10, 100, 300, 1000}}},
       {.name = "buckets",
        .summary = "Bytes and times of 67 batch sizes in one pool",
@@ -157,14 +159,14 @@ const std::vector<Bench>& Benches() {
        .notes = kDecodeNotes,
        .run = &BenchDecode,
        .on_device = true,
-       .repetitions = {"Samples of each way", 1'000'000, {101}},
+       .repetitions = {"Samples for each way of launching", 1'000'000, {101}},
        .sizes = {"Batch sizes", 512, {1, 2, 4, 8, 16, 32, 64, 128, 256}}},
       {.name = "suspend",
        .summary = "What it costs to give memory back and take it again",
        .notes = kSuspendNotes,
        .run = &BenchSuspend,
        .on_device = true,
-       .repetitions = {"Times to suspend", 1'000'000, {101}}},
+       .repetitions = {"Number of suspensions", 1'000'000, {101}}},
       {.name = "ptx",
        .summary = "How fast PTX is read and executed without a GPU",
        .notes = kBenchPtxNotes,

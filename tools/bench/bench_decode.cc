@@ -161,9 +161,10 @@ absl::Status DecodeBench::WatchGate(DecodeCase& measured) const {
     COPPICE_RETURN_IF_ERROR(model_.stream().Synchronize());
     COPPICE_ASSIGN_OR_RETURN(const double us, end.ElapsedUs(start));
     if (lease.kind() != RunKind::kReplay && lease.kind() != RunKind::kEager) {
-      return MakeError(absl::StatusCode::kInternal,
-                       "bench decode: a gated step took the path {} ({}), neither eager nor replay",
-                       NameOf(lease.kind()), NameOf(lease.reason()));
+      return MakeError(
+          absl::StatusCode::kInternal,
+          "bench decode: a gated step took the path {} ({}) instead of eager or replay",
+          NameOf(lease.kind()), NameOf(lease.reason()));
     }
     gate.Add(lease.kind(), us);
   }
@@ -276,7 +277,7 @@ void RunBoth(const BenchModel& model,
     report.json["cases"].push_back(ToJson(measured));
     if (measured.differ)
       report.wrong.push_back(
-          fmt::format("batch {}: a replay predicts other tokens than eager runs", batch));
+          fmt::format("batch {}: a replay and an eager step predict different tokens", batch));
     for (const absl::Status* status : {&measured.status, &measured.gate_status})
       if (!status->ok())
         report.failed.push_back(fmt::format("batch {}: {}", batch, MessageOf(*status)));

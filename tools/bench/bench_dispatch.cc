@@ -431,12 +431,12 @@ absl::StatusOr<BenchReport> BenchDispatch(const BenchOptions& options, const Con
   const nlohmann::ordered_json& cases = report.json["cases"];
   const double event_ns = overhead(cases, kTraced) - overhead(cases, 0);
   report.json["trace_event_ns"] = event_ns;
-  report.text += fmt::format("an event of a trace: {:.1f} ns\n", event_ns);
+  report.text += fmt::format("each event of a trace: {:.1f} ns\n", event_ns);
   nlohmann::ordered_json& wide = report.json["wide"];
   const double further_ns = (overhead(wide["cases"], 1) - overhead(wide["cases"], 0)) /
                             (kWideCases[1].staged - kWideCases[0].staged);
   wide["further_staged_input_ns"] = further_ns;
-  report.text += fmt::format("a further staged input of rank 2: {:.1f} ns\n", further_ns);
+  report.text += fmt::format("each further staged input of rank 2: {:.1f} ns\n", further_ns);
   return report;
 }
 

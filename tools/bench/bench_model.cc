@@ -168,8 +168,8 @@ absl::StatusOr<Lease> DecodeSession::RunExpecting(RunKind path,
   COPPICE_ASSIGN_OR_RETURN(Lease lease, Run(batch, output_mode));
   if (lease.kind() == path) return lease;
   return MakeError(absl::StatusCode::kInternal,
-                   "DecodeSession: a step of batch {} took the path {} for the reason {}, not {}; "
-                   "its figures would mislead",
+                   "DecodeSession: a step of batch {} took the path {} (reason: {}) instead of the "
+                   "path {}; its figures would mislead",
                    batch, NameOf(lease.kind()), NameOf(lease.reason()), NameOf(path));
 }
 

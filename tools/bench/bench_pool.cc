@@ -230,8 +230,10 @@ std::string FormatFamilies(const std::vector<FamilyFigures>& families) {
                caching(family.orders[1].reserved_bytes), caching(least) + "-" + caching(most)});
   }
   return table.Format() +
-         "\nheight: of the arena after all buckets, in the worst of the orders of recording\n"
-         "caching: what a caching allocator reserves for the same, / bound, by order\n\n";
+         "\n"
+         "height: height of the arena after all buckets, in the worst recording order\n"
+         "caching: bytes that a caching allocator reserves for the same / bound, by order\n"
+         "\n";
 }
 
 std::string FormatPrograms(const std::vector<ProgramFigures>& programs) {

@@ -27,8 +27,8 @@ absl::StatusOr<BenchReport> BenchPython(const BenchOptions& options, const Conso
   const int status = pclose(pipe);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return BenchReport();
   return InvalidArgument(
-      "`{}` failed; it needs the Python package: pip install . where the sources are, or "
-      "COPPICE_PYTHON set to an interpreter that has it",
+      "`{}` failed; it needs the Python package: run pip install . in the source folder, or set "
+      "COPPICE_PYTHON to an interpreter that has the package",
       command);
 }
 

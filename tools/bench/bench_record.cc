@@ -69,7 +69,7 @@ absl::Status RecordBucket(const Device& device,
   const auto end = std::chrono::steady_clock::now();
   if (lease.kind() != RunKind::kRecord) {
     return MakeError(absl::StatusCode::kInternal,
-                     "bench record: the second call of a bucket took the path {}, not record",
+                     "bench record: the second call of a bucket took the path {} instead of record",
                      NameOf(lease.kind()));
   }
   const int64_t call_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
@@ -131,10 +131,10 @@ absl::StatusOr<BenchReport> BenchRecord(const BenchOptions& options, const Conso
   table.Add({"device", fmt::format("{}: {}", device->kind(), device->Name())});
   table.Add({"graphs", fmt::format("{} of {} nodes each", count, recordings.nodes)});
   table.Add({"to record one", fmt::format("{:.1f} us (median)", record_us)});
-  table.Add(
-      {"call that recorded",
-       fmt::format("{:.1f} us in the driver, {:.1f} us beyond it (medians)", driver_us, own_us)});
-  table.Add({"device-wide syncs", fmt::format("{}, and {} calls of which a driver may make one",
+  table.Add({"call that recorded",
+             fmt::format("{:.1f} us in the driver, {:.1f} us outside the driver (medians)",
+                         driver_us, own_us)});
+  table.Add({"device-wide syncs", fmt::format("{}, and {} calls that a driver may turn into one",
                                               recordings.device_syncs, recordings.maybe_syncs)});
   return BenchReport{.json = {{"nodes", recordings.nodes},
                               {"record_us_p50", record_us},

@@ -122,8 +122,8 @@ absl::Status Step::TapeReplay(size_t launches) {
   }));
   if (lease.kind() != RunKind::kReplay || launches_.size() != launches) {
     return MakeError(absl::StatusCode::kInternal,
-                     "Session::Run: the third call took the path {} (reason {}) with {} launches, "
-                     "not a replay with {}",
+                     "Session::Run: the third call took the path {} (reason {}) with {} launches "
+                     "instead of a replay with {}",
                      NameOf(lease.kind()), NameOf(lease.reason()), launches_.size(), launches);
   }
   COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(call_.stream));
@@ -298,7 +298,7 @@ std::string Format(const StepsCase& measured) {
     std::vector<double> ns;  // Of each round, whose samples follow each other.
     for (size_t i = 0; i < less->host_us.size(); ++i)
       ns.push_back(1e3 * (more->host_us[i] - less->host_us[i]));
-    text += fmt::format("  {} - {}: {:.0f} ns of the host per call, {}\n", whole, bare, Median(ns),
+    text += fmt::format("  {} - {}: {:.0f} ns of host time per call, {}\n", whole, bare, Median(ns),
                         FormatSpread(ns, 0));
   }
   return text;
@@ -327,7 +327,8 @@ absl::StatusOr<BenchReport> BenchSteps(const BenchOptions& options, const Consol
                  {"cases", nlohmann::ordered_json::array()}};
   report.text = fmt::format(
       "{}, {} samples of each way\n{}", context.DeviceName(), options.repetitions,
-      chosen.is_cuda() ? "" : "The times are the emulator's: they say nothing about a device.\n");
+      chosen.is_cuda() ? ""
+                       : "These times are from the emulator; they say nothing about a device.\n");
   for (const int64_t kernels : options.sizes) {
     if (console.stopped()) break;
     const StepsCase measured = Measure(bench, kernels, options.repetitions, console);

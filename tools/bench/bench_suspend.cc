@@ -141,8 +141,11 @@ std::string Format(const SuspendFigures& figures) {
   add("first replay", figures.first_replay_us);
   add("later replay", figures.replay_us);
   return fmt::format(
-      "  graphs  {}, of batches {} to {}; the replays are of batch {}\n"
-      "  memory  {} given back, {} as the driver saw it; {} left, and graphs: {}, estimated\n\n{}",
+      "  graphs  {}, for batches {} to {}; batch {} is replayed\n"
+      "  memory  {} given back, {} according to the driver; {} left, and an estimated {} in "
+      "graphs\n"
+      "\n"
+      "{}",
       figures.batches.size(), figures.batches.front(), figures.batches.back(),
       figures.batches.front(), FormatBytes(figures.bytes), FormatBytes(figures.driver_bytes),
       FormatBytes(figures.left_bytes), FormatBytes(figures.graph_bytes), table.Format());
@@ -160,7 +163,7 @@ absl::StatusOr<BenchReport> BenchSuspend(const BenchOptions& options, const Cons
                      .wrong = model->reports()};
   if (figures.mismatches > 0)
     report.wrong.push_back(
-        fmt::format("{} steps predict other tokens than before", figures.mismatches));
+        fmt::format("{} steps predict different tokens than before", figures.mismatches));
   return report;
 }
 

@@ -42,18 +42,20 @@ constexpr const char* kPlanNotes =
     "A file has a header and one buffer per row. Columns, in any order:\n"
     "  id, or buffer, buffer_id       unique\n"
     "  lower, or begin, start         the first step that needs the buffer\n"
-    "  upper, or end                  the step after the last one; end: the last one\n"
+    "  upper, or end                  upper: the step after the last one; end: the last one\n"
     "  size                           bytes\n"
     "  alignment                      optional power of two, default 1\n"
     "  gaps                           optional: steps that do not need the buffer: 3-5 8-9\n"
     "  offset                         optional: where the buffer must lie; empty: anywhere\n"
-    "Other columns, hint and out among them, are kept and change nothing.\n"
+    "Other columns, such as `hint` and `out`, are kept, and have no effect.\n"
     "\n"
-    "Each file is planned on its own. All plans share one arena, which is as high as the highest\n"
-    "plan. With several files, --output and --svg name folders, in which each file gets its own.\n"
+    "Each file is planned on its own. All plans share one arena, which is as high as the\n"
+    "highest plan. With several files, --output and --svg name folders, which get one file for\n"
+    "each input.\n"
     "\n"
     "Examples:\n"
-    "  coppice plan model.csv                         height, bound, and what found the plan\n"
+    "  coppice plan model.csv                         height, lower bound, and the method of the "
+    "plan\n"
     "  coppice plan model.csv --capacity 1048576 -o plan.csv --svg plan.svg\n"
     "  coppice plan buckets/*.csv -o plans --json     one row per bucket, and the arena\n";
 
@@ -64,22 +66,23 @@ struct ProfExample {
 
 constexpr std::array kProfExamples = {
     ProfExample{"summary t.trace", "bytes by kind, calls, top buckets"},
-    ProfExample{"buckets t.trace --sort exclusive", "those that alone use the most bytes first"},
+    ProfExample{"buckets t.trace --sort exclusive",
+                "first the buckets with the most bytes of their own"},
     ProfExample{"map t.trace", "which bucket uses which bytes, as t.svg"},
     ProfExample{"map t.trace --bucket 3 --ascii", "one plan, time across, address up"},
     ProfExample{"why t.trace --program decode", "what did not replay, and why"},
     ProfExample{"diff a.trace b.trace --fail-over 2", "what grew, what is new; for CI"},
     ProfExample{"diff a.trace b.trace --html d.html", "the same as a page for a browser"},
-    ProfExample{"policy t.trace", "padding per size, and with other ladders"},
+    ProfExample{"policy t.trace", "padding per size, now and with other ladders"},
     ProfExample{"drop t.trace", "which bucket to drop if memory is short"},
     ProfExample{"marks t.trace", "calls and bytes from mark to mark"},
     ProfExample{"check t.trace", "leaks, overlaps, stale uses, wrong sums"},
     ProfExample{"export chrome t.trace -o t.json", "for Perfetto; or Graphviz"},
     ProfExample{"json t.trace", "a line per node and event, for scripts"},
-    ProfExample{"watch t.trace", "a session while it runs; takes a process too"},
+    ProfExample{"watch t.trace", "a session while it runs; TRACE may be a process ID"},
     ProfExample{"whatif t.trace --drop decode:24", "the same calls after a change"},
-    ProfExample{"html t.trace", "all of it as a page, t.html"},
-    ProfExample{"html t.trace --what-if", "with sliders over what could be changed"}};
+    ProfExample{"html t.trace", "the whole trace as a page, t.html"},
+    ProfExample{"html t.trace --what-if", "the same, with sliders for possible changes"}};
 
 // Of one subcommand, or of all of them where it is empty.
 std::string ProfNotes(std::string_view subcommand) {
@@ -87,29 +90,33 @@ std::string ProfNotes(std::string_view subcommand) {
       "Reads the trace file of a session (SessionOptions::trace; coppice run --trace-out T).\n";
   if (subcommand.empty())
     notes +=
-        "For PyTorch's viewer, Perfetto and RMM: `python -m coppice.prof export`, and import.\n";
+        "`python -m coppice.prof export` and `import` convert to and from the formats of "
+        "PyTorch's\n"
+        "viewer, Perfetto and RMM.\n";
   notes += "\nExamples:\n";
   for (const ProfExample& example : kProfExamples)
     if (subcommand.empty() || example.command.substr(0, example.command.find(' ')) == subcommand)
       notes += fmt::format("  coppice prof {:<36}{}\n", example.command, example.meaning);
   notes += "\nExit codes: 0 success";
-  if (subcommand.empty() || subcommand == "check") notes += "; 1 check found something";
-  if (subcommand.empty() || subcommand == "diff") notes += "; 1 diff --fail-over: too much grew";
+  if (subcommand.empty() || subcommand == "check") notes += "; 1 `check` found a problem";
+  if (subcommand.empty() || subcommand == "diff")
+    notes += "; 1 `diff --fail-over`: a figure grew too much";
   return notes +
          ";\n2 a wrong option, or a file that is no trace; 4 the output cannot be written; 6 host\n"
          "memory ran out.";
 }
 
 constexpr const char* kSoakNotes =
-    "Makes calls of any extent, and checks each result on the host, bit for bit: first over all\n"
-    "buckets, each of which has a graph; then over twice as many buckets as there may be graphs,\n"
-    "so that graphs are dropped and recorded; then as at first. In the second phase there are\n"
-    "rounds in which bindings, buckets of other key scalars and inclusions come and go; 1,100\n"
-    "such rounds run beforehand. The memory of the session, the device and the process is read\n"
-    "at the start and after each twentieth of the work. It is flat if the last quarter does not\n"
-    "hold more than the first. Allowed are: for the session, nothing; for the device, nothing on\n"
-    "the emulator and 2 MiB on CUDA; for the process, 8 MiB; for its heap, 64 KiB, and 8 MiB on\n"
-    "CUDA. A call that does not replay, although its graph exists, is an error as well.\n"
+    "Makes calls of random sizes, and checks each result on the host, bit for bit. Phase 1 uses\n"
+    "a set of buckets that all have a graph. Phase 2 uses twice as many buckets as there may be\n"
+    "graphs, so graphs are dropped and recorded. Phase 3 repeats phase 1. Phase 2 also has\n"
+    "rounds that create and drop bindings, buckets with other key scalars, and inclusions;\n"
+    "1,100 such rounds run before memory is first read. The memory of the session, the device\n"
+    "and the process is read at the start and after each twentieth of the work. It is flat if\n"
+    "the last quarter does not hold more than the first. This much growth is allowed: for the\n"
+    "session, none; for the device, none on the emulator and 2 MiB on CUDA; for the process,\n"
+    "8 MiB; for its heap, 64 KiB, or 8 MiB on CUDA. A call that does not replay, although its\n"
+    "graph exists, is an error as well.\n"
     "\n"
     "Examples:\n"
     "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
@@ -125,9 +132,9 @@ constexpr const char* kPtxNotes =
     "  coppice ptx run softmax.ptx RowSoftmax --grid 64 --block 256 --arg in:x.npy \\\n"
     "      --arg out:y.npy:f32:64x1000 --arg i32:1000\n"
     "\n"
-    "Exit codes: 0 success; 1 check found a kernel that would be refused; 2 a wrong option, or a\n"
-    "file or an argument that does not fit; 3 run found something wrong with the kernel; 4 the\n"
-    "output cannot be written; 6 host memory ran out.";
+    "Exit codes: 0 success; 1 `check` found a kernel that the emulator would refuse; 2 a wrong\n"
+    "option, or a file or an argument that does not match the kernel; 3 `run` found something\n"
+    "wrong with the kernel; 4 the output cannot be written; 6 host memory ran out.";
 
 constexpr const char* kPtxRunNotes =
     "One --arg per parameter, in order:\n"
@@ -139,14 +146,14 @@ constexpr const char* kPtxRunNotes =
     "Types of arrays are f16, bf16 (in files: its bits as u16), f32, f64, bool, and the\n"
     "integers.\n"
     "\n"
-    "Checks; all but harmless_races are on unless --checks selects some. Bounds and alignment\n"
-    "are always checked.\n"
-    "  races                 accesses of several threads that nothing orders\n"
-    "  harmless_races        such accesses also if they change no bit of what is written\n"
+    "Checks: all except harmless_races are on, unless --checks selects others. Bounds and\n"
+    "alignment are always checked.\n"
+    "  races                 unordered accesses of several threads to the same bytes\n"
+    "  harmless_races        the same, even if the accesses do not change a bit\n"
     "  uninitialized         reads of shared memory that no thread has written\n"
     "  record                which bytes of each array were read and written\n"
     "\n"
-    "What the kernel prints goes to standard output, and with --json to standard error. Outputs\n"
+    "What the kernel prints goes to standard output, or with --json to standard error. Outputs\n"
     "are written even if something was found.\n";
 
 constexpr int64_t kCountMax = 10'000'000;
@@ -158,16 +165,17 @@ void AddPlan(Command& command, PlanCommandOptions& options) {
                    Command::Presence::kRequired);
   command.AddParsed(
       "--capacity", &ParseBytes, options.capacity,
-      "Bytes that each plan must fit into, such as 1MiB; the first such plan is taken.\n"
-      "Without it, the lowest plan that is found");
+      "Bytes that each plan must fit into, such as 1MiB; the search stops at the first plan that\n"
+      "fits. Without it, the lowest plan found is taken");
   command.AddSeconds("--time-limit", options.time_limit_ns,
                      "Seconds to search per file, default 10");
-  command.AddCount("--tries", options.tries, kTriesMax,
-                   "Placements to try in the search per file, default any number; with a limit,\n"
-                   "equal files get equal plans");
+  command.AddCount(
+      "--tries", options.tries, kTriesMax,
+      "Placements that the search may try per file, default: no limit; if you set N, equal files\n"
+      "get equal plans");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
   command.AddText("-o,--output", options.output, "OUT.csv",
-                  "Write the rows with a column offset here");
+                  "Write the rows here, with the column `offset` added");
   command.AddText("--svg", options.svg, "MAP.svg", "Draw the plan here: time across, address up");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
@@ -180,8 +188,9 @@ void AddSoak(Command& command, SoakOptions& options) {
   command.AddCount(
       "--records", options.records, kCallsMax,
       "Recordings that evict another graph, default 10000 on CUDA and 500 on the host");
-  command.AddCount("--buckets", options.buckets, 1024, "Buckets, and graphs, default 64");
-  command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of everything drawn, default 1");
+  command.AddCount("--buckets", options.buckets, 1024,
+                   "Number of buckets, each with a graph, default 64");
+  command.AddParsed("--seed", &ParseSeed, options.seed, "Seed for all random numbers, default 1");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
@@ -197,13 +206,14 @@ constexpr std::array kProfCommands = {
     ProfCommand{"buckets", "What each bucket costs, and how often it replays", &ProfBuckets},
     ProfCommand{"map", "Which bytes the plan of each bucket uses", &ProfMap},
     ProfCommand{"why", "Which calls did not replay, and why", &ProfWhy},
-    ProfCommand{"diff", "What changed from one trace to another; exit 1 if too much grew",
-                &ProfDiff},
-    ProfCommand{"policy", "What padding costs per size, and with other ladders", &ProfPolicy},
+    ProfCommand{"diff", "Compare two traces; exit 1 if a figure grew too much", &ProfDiff},
+    ProfCommand{"policy", "What padding costs for each size, and would cost with other ladders",
+                &ProfPolicy},
     ProfCommand{"drop", "What dropping each bucket would free and cost", &ProfDrop},
     ProfCommand{"marks", "What happened between the marks of the application", &ProfMarks},
     ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck},
-    ProfCommand{"html", "All of it as one page for a browser, which needs no network", &ProfHtml},
+    ProfCommand{"html", "The whole trace as one page for a browser; it needs no network",
+                &ProfHtml},
     ProfCommand{"json", "The trace as JSON, a line per node and event, for scripts", &ProfJson}};
 
 void AddProf(Command& command, ProfOptions& options) {
@@ -222,7 +232,7 @@ void AddProf(Command& command, ProfOptions& options) {
       "Order by calls (the default), replays, eager, padding, height, exclusive,\n"
       "shared, exec or record, the largest first; or by id");
   parts["map"]->AddParsed("--bucket", &ParseBucketId, options.bucket,
-                          "Only this bucket: its highest plan over its steps");
+                          "Draw only the highest plan of this bucket, over its steps");
   parts["map"]->AddText("-o,--out", options.out, "FILE.svg",
                         "Write the map to this file, as SVG; - is standard output;\n"
                         "default: next to the trace");
@@ -232,18 +242,17 @@ void AddProf(Command& command, ProfOptions& options) {
                          "default: next to the trace");
   parts["html"]->AddFlag(
       "--what-if", options.what_if,
-      "Add a view of what other policies, budgets, dropped buckets, suspensions\n"
-      "and copied outputs would have changed. All calls are repeated for each of\n"
-      "some 30 changes, at a few microseconds per call: seconds for 10,000 calls,\n"
-      "a minute for 250,000, which is the limit");
+      "Add a view of what other policies, budgets, dropped buckets, suspensions and copied\n"
+      "outputs would have changed. All calls are repeated for each of about 30 changes, at a few\n"
+      "microseconds per call: seconds for 10,000 calls, a minute for 250,000, which is the limit");
   parts["diff"]->AddText("other", options.other, "OTHER", "Trace file of the other session",
                          Command::Presence::kRequired);
   parts["diff"]->AddText("--html", options.page, "FILE.html",
-                         "Write what changed to this file as a page; - is standard output");
+                         "Write the changes as a page to this file; - is standard output");
   parts["diff"]->AddParsed(
       "--fail-over", &ParsePercent, options.fail_over,
-      "Exit 1 if a figure of memory or padding that both traces have grew by more\n"
-      "than this percent");
+      "Exit 1 if a figure for memory or padding in both traces grew by more than this many\n"
+      "percent");
   parts["check"]->AddFlag("--strict", options.strict,
                           "Treat dropped events and a missing end as findings, not as notes");
   for (const char* name : {"buckets", "why", "policy", "drop"}) {
@@ -288,7 +297,8 @@ struct PtxOptions {
 void AddPtx(Command& command, PtxOptions& options) {
   command.SetFooter(kPtxNotes);
   Command& check = command.AddSubcommand(
-      "check", "List kernels, parameters and opcodes; exit 1 if some would be refused");
+      "check",
+      "List kernels, parameters and opcodes; exit 1 if the emulator would refuse a kernel");
   check.AddText("file", options.check.file, "FILE.ptx", "PTX text", Command::Presence::kRequired);
   check.AddFlag("--json", options.check.json, "Print JSON and nothing else on standard output");
   Command& run = command.AddSubcommand("run", "Run one kernel; exit 3 if something is wrong");
@@ -346,7 +356,9 @@ const std::array kSubcommands = {
                &Declared<&AddTune, &RunTune>::On},
     Subcommand{"fit", "Say how much memory a package's graphs take on a card, and what they leave",
                &Declared<&AddFit, &Fit>::On},
-    Subcommand{"soak", "Run one session for a long time: are calls right, and is memory flat?",
+    Subcommand{"soak",
+               "Run one session for a long time, and check that results are right and memory does "
+               "not grow",
                &Declared<&AddSoak, &SoakCommand>::On}};
 
 }  // namespace

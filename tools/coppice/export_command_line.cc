@@ -9,9 +9,8 @@ constexpr const char* kExportNotes =
     "Formats:\n"
     "  chrome  JSON for Perfetto, ui.perfetto.dev, and chrome://tracing\n"
     "  dot     Graphviz: which graphs follow which\n"
-    "`python -m coppice.prof export` writes files for PyTorch's viewer, Perfetto's protobuf, "
-    "RMM's\n"
-    "log and a sidecar for nsys. `python -m coppice.prof import` reads files of other tools.\n"
+    "`python -m coppice.prof export` writes other formats: for PyTorch's viewer, Perfetto\n"
+    "(protobuf), RMM and nsys. `python -m coppice.prof import` reads files of other tools.\n"
     "\n"
     "Totals are equal to those of `coppice prof summary`, to the byte.\n"
     "\n"
@@ -19,8 +18,8 @@ constexpr const char* kExportNotes =
     "  coppice prof export chrome t.trace -o t.json\n"
     "  coppice prof export dot t.trace | dot -Tsvg -o t.svg\n"
     "\n"
-    "Exit codes: 0 success; 2 a wrong option, or a file that is no trace; 4 the output cannot be\n"
-    "written; 6 host memory ran out.";
+    "Exit codes: 0 success; 2 a wrong option, or a file that is not a trace; 4 the output\n"
+    "cannot be written; 6 host memory ran out.";
 
 }  // namespace
 
@@ -30,7 +29,7 @@ void AddProfExport(Command& prof, ProfExportOptions& options) {
   command.AddParsed("format", &ParseExportFormat, options.format, "chrome or dot");
   command.AddText("trace", options.trace, "TRACE", "Trace file");
   command.AddText("-o,--out", options.out, "FILE",
-                  "Write to this file; - or nothing is standard output");
+                  "Write to this file; the default, and -, is standard output");
 }
 
 }  // namespace coppice

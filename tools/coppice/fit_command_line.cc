@@ -61,13 +61,15 @@ void AddSimulator(Command& command, SimulatorOptions& simulator) {
   simulator.sequences_max = 0;
   simulator.budget_tokens = 0;
   command.AddParsed("--load", &ParseLoads, simulator.loads,
-                    "Of requests: offered work over capacity, default 0.7");
+                    "If the traffic is requests: offered work divided by capacity, default 0.7");
   command.AddCount("--steps", simulator.decode_steps, 100'000'000,
-                   "Of requests: decode steps of each load, default 60000");
-  command.AddCount("--seqs", simulator.sequences_max, kCacheTokensMax,
-                   "Of requests: how many run at once, default what decode.batch holds");
-  command.AddCount("--budget", simulator.budget_tokens, kCacheTokensMax,
-                   "Of requests: tokens of a step, default what prefill.length holds");
+                   "If the traffic is requests: decode steps per load, default 60000");
+  command.AddCount(
+      "--seqs", simulator.sequences_max, kCacheTokensMax,
+      "If the traffic is requests: how many run at once; default: as many as decode.batch allows");
+  command.AddCount(
+      "--budget", simulator.budget_tokens, kCacheTokensMax,
+      "If the traffic is requests: tokens per step; default: as many as prefill.length allows");
 }
 
 }  // namespace
@@ -77,35 +79,40 @@ void AddFit(Command& command, FitOptions& options) {
   command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
                   Command::Presence::kRequired);
   command.AddRepeated("--trusted-key", options.trusted_keys, "KEY.pem",
-                      "Refuse a package that no such Ed25519 key has signed");
+                      "Refuse a package that none of these Ed25519 keys has signed");
   command.AddTexts("--traffic", options.traffic, "FILE",
-                   "CSV, JSON lines, or a log of a server: steps, or requests",
+                   "Steps or requests, as CSV, JSON lines, or a log of a server",
                    Command::Presence::kRequired);
   command.AddRepeated("--size", options.sizes, "PROGRAM.SYMBOL=COLUMN",
                       "The column with the sizes of a symbol");
-  command.AddRepeated("--at", options.at, "PROGRAM.SYMBOL=SIZE",
-                      "The size of a symbol without traffic, default its hint, or the least");
-  command.AddRepeated("--limit", options.limits, "PROGRAM.SYMBOL=SIZE",
-                      "The last bucket, default the largest size that traffic has and the package\n"
-                      "allows; larger calls run without a graph");
+  command.AddRepeated(
+      "--at", options.at, "PROGRAM.SYMBOL=SIZE",
+      "The size of a symbol without traffic; default: its hint, or else its smallest size");
+  command.AddRepeated(
+      "--limit", options.limits, "PROGRAM.SYMBOL=SIZE",
+      "The last bucket; default: the largest size in the traffic that the package allows; larger\n"
+      "calls run without a graph");
   command.AddParsed("--memory", &ParseBytes, options.memory_bytes,
                     "Memory of the card that may be used, default 80GiB");
   command.AddParsed("--weights", &ParseBytes, options.weights_bytes,
                     "Other memory that the application takes, besides the package's constants");
-  command.AddParsed("--kv-bytes-per-token", &ParseBytes, options.kv_bytes_per_token,
-                    "Bytes of the cache for one token: what is left is counted in tokens, too");
+  command.AddParsed(
+      "--kv-bytes-per-token", &ParseBytes, options.kv_bytes_per_token,
+      "Bytes of cache per token; with it, the memory that is left is also given in tokens");
   command.AddCount("--kv-tokens-min", options.kv_tokens_min, kCacheTokensMax,
                    "Tokens of the cache that must fit");
   command.AddCount("--lanes", options.lanes, kLanesMax, "Calls at the same time, default 1");
-  command.AddCount("--buckets", options.buckets_max, kGraphsMax,
-                   "Most buckets of a program, default 64; a --limit beyond all sizes is one more");
+  command.AddCount(
+      "--buckets", options.buckets_max, kGraphsMax,
+      "Largest number of buckets per program, default 64; one more if --limit is above all sizes");
   command.AddParsed("--padding-max", &ParsePoints, options.padding_max,
-                    "In %, for the goals tokens and graphs, default 10");
+                    "Largest padding in %, for the goals `tokens` and `graphs`, default 10");
   command.AddParsed(
       "--replays-min", &ParsePoints, options.replays_min,
-      "Least share of calls with a bucket, in %, default 99; the others run without a graph");
+      "Smallest share of calls that must have a bucket, in %, default 99; the others run without\n"
+      "a graph");
   command.AddParsed("--prior", &ParseShare, options.prior,
-                    "Share of the weight for sizes that no call had yet, default 0.05");
+                    "Share of the weight for sizes that no call has had yet, default 0.05");
   command.AddParsed("--goal", &ParseGoal, options.goal, "tokens (the default), padding or graphs");
   command.AddParsed("--exact", &ParseExactReplay, options.exact,
                     "Replay at exact sizes: never (the default), auto or always");
@@ -113,7 +120,7 @@ void AddFit(Command& command, FitOptions& options) {
                       "Also show the buckets of another system: vllm, sglang, pow2, ...");
   AddSimulator(command, options.simulator);
   command.AddText("--write", options.write, "FOLDER", "Write policies and a profile here");
-  command.AddText("--plot", options.plot, "FILE.svg", "Draw padding over memory here");
+  command.AddText("--plot", options.plot, "FILE.svg", "Plot padding against memory here");
   command.AddFlag("--check", options.check, "Exit 1 if no choice fits");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }

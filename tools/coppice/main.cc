@@ -20,7 +20,8 @@ void AskToStop(int signal) {
 // A mapped file that somebody shortens has no bytes any more where they are read.
 void EndWithoutFile(int signal, siginfo_t* information, void* /*context*/) {
   constexpr char kMessage[] =
-      "coppice: a file became shorter while it was read; leave files as they are meanwhile\n";
+      "coppice: a file became shorter while it was read; do not change files while coppice reads "
+      "them\n";
   if (information->si_code == BUS_ADRERR) {
     const ssize_t written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
     static_cast<void>(written);  // Nobody is left to tell.

@@ -2,7 +2,6 @@
 
 #include "tools/coppice/package_command_line.h"
 
-#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,15 +31,15 @@ constexpr const char* kValueNotes =
     "Values, one --input per copied input and per scalar, one --static per static input:\n"
     "  x=@x.npy              an array in a file, as numpy.save writes it\n"
     "  n=5   n=5,33,64       a scalar; several numbers: one for each set\n"
-    "  x=random:7            random numbers of a seed: floats in [-1, 1), integers 0 or 1\n"
+    "  x=random:7            random numbers from the seed 7: floats in [-1, 1), integers 0 or 1\n"
     "  x=random:7:0:512      random numbers of another range\n"
     "  x=random:7:1:n+1      random numbers up to an expression of sizes, such as lengths of rows\n"
     "  x=zeros\n"
-    "Files hold bf16 as the u16 of their bits, f8 as u8, and c64 as f32 with a last axis of 2.\n"
-    "If an input is not given, its floats are random in [-1, 1), and its integers and bools are\n"
-    "the fill that the package declares. A static input that the program mutates begins as zeros\n"
-    "if it is not given; other static inputs must be given. Sizes, in elements, come from files\n"
-    "and scalars, then from --extent, then from the package's hints.\n"
+    "Files hold the bits of bf16 as u16, those of f8 as u8, and c64 as f32 with a last axis of\n"
+    "2. If an input is not given, its floats are random in [-1, 1), and its integers and bools\n"
+    "are the fill that the package declares. A static input that the program mutates begins as\n"
+    "zeros if it is not given; other static inputs must be given. Sizes, in elements, come from\n"
+    "files and scalars, then from --extent, then from the package's hints.\n"
     "\n"
     "Constants without data come from --constants, a safetensors file. If the file lacks one,\n"
     "its values are random, as its x-random in the manifest says: {\"seed\": N, \"mean\": \"0\",\n"
@@ -54,7 +53,7 @@ constexpr const char* kRunNotes =
     "\n"
     "A symbol with a claim is padded to the buckets of --policy or of the package. Without\n"
     "either, it is padded to powers of two up to its maximum, if that is at most 65536 and the\n"
-    "symbol need not be a multiple of a number, as by coppice.load.\n"
+    "symbol need not be a multiple of a number, as coppice.load does.\n"
     "\n"
     "On the emulator every access is checked. --verify compares each call with a run at its own\n"
     "size without graphs, within the tolerance that the package claims. --poison does that again\n"
@@ -67,18 +66,19 @@ constexpr const char* kRunNotes =
     "      --static keys=@keys.npy --constants weights.safetensors --policy batch=1,2,4,8\n"
     "\n"
     "Exit codes: 0 success; 1 a call differs from its reference; 2 a wrong option, or a package\n"
-    "or a file that does not fit; 3 the device failed, or a kernel did something illegal; 4 an\n"
-    "output cannot be written; 5 a signal stopped it; 6 host memory ran out.";
+    "or a file that cannot be used; 3 the device failed, or a kernel did something illegal; 4\n"
+    "an output cannot be written; 5 a signal stopped it; 6 host memory ran out.";
 
 constexpr const char* kClaimNotes =
     "Tries these claims for each symbol, in this order: any bits, any bits in floats only\n"
-    "(row_independent; where others are padded, too), finite values, the fill. The program runs\n"
-    "at a size by itself, and padded to a larger one with NaNs, a pattern and noise that the\n"
-    "claim allows. Live outputs are compared bit for bit, and within --tolerance. A claim that\n"
-    "gives equal bits is preferred to one that allows more in the padding but needs the\n"
-    "tolerance. Inputs that are not given are random; give integers the range that the program\n"
-    "takes, such as tokens=random:1:0:512 or lengths=random:1:1:length+1. A finite number of\n"
-    "runs can refute a claim, but cannot prove one.\n"
+    "(row_independent; tried only if inputs of other types are padded, too), finite values, the\n"
+    "fill. The program runs at a size without padding, and then padded to a larger size with\n"
+    "the NaNs, pattern and noise that the claim allows. Live outputs are compared bit for bit,\n"
+    "and within --tolerance. A claim that gives equal bits is preferred to one that allows more\n"
+    "in the padding but needs the tolerance. Inputs that are not given are random; give\n"
+    "integers the range that the program takes, such as tokens=random:1:0:512 or\n"
+    "lengths=random:1:1:length+1. A finite number of runs can refute a claim, but cannot prove\n"
+    "one.\n"
     "\n"
     "--write stores the claims in the manifest, and removes the signature of a zip.\n"
     "\n"
@@ -89,10 +89,10 @@ constexpr const char* kClaimNotes =
     "Exit codes: 0 success; 1 a claim of the package does not hold; others as for run.";
 
 constexpr const char* kBuildNotes =
-    "The manifest is that of a package, without files and modules. A target of a kernel\n"
-    "says what all architectures share: symbol (default: the kernel's name), block,\n"
-    "shared_bytes, values. Bytes of parameters are read from the PTX if the manifest has none.\n"
-    "Declare kernels extern \"C\".\n"
+    "The manifest is that of a package, but without the keys `files` and `modules`. A target of\n"
+    "a kernel says what all architectures share: symbol (default: the kernel's name), block,\n"
+    "shared_bytes, values. Sizes of parameters are read from the PTX if the manifest does not\n"
+    "give them. Declare kernels extern \"C\".\n"
     "\n"
     "Example:\n"
     "  coppice package build kernels.cu manifest.json --arch 80,90a -o twice.zip\n"
@@ -114,14 +114,14 @@ constexpr const char* kSignNotes =
     "written.";
 
 constexpr const char* kPackNotes =
-    "Makes one file of a folder that an archiver unpacked or a script wrote. Equal folders give\n"
-    "equal bytes. The manifest may have any layout, and gets the digests of the files as they\n"
-    "are. A folder can also be used without packing it.\n"
+    "Makes one file from a folder that an archiver unpacked or a script wrote. Equal folders\n"
+    "give equal bytes. The manifest may have any layout, and gets the digests of the files as\n"
+    "they are. A folder can also be used without packing it.\n"
     "\n"
     "Example:\n"
     "  unzip changed.zip -d folder && coppice package pack folder -o decoder.zip\n"
     "\n"
-    "Exit codes: 0 success; 2 a folder that is no package; 4 the zip cannot be written.";
+    "Exit codes: 0 success; 2 a folder that is not a package; 4 the zip cannot be written.";
 
 constexpr const char* kPackageBenchNotes =
     "  open        read the container and the manifest\n"
@@ -129,36 +129,31 @@ constexpr const char* kPackageBenchNotes =
     "  load        load modules and kernels\n"
     "  register    make a session, the program and its static inputs\n"
     "  plan        plan all buckets, before memory is mapped\n"
-    "  record      record each bucket ahead of calls, the largest first: requests, plan and graph\n"
+    "  record      record each bucket before any call, largest first: allocations, plan and graph\n"
     "  first_call  the first call of a bucket, not recorded before: staging, recording, launch\n"
     "  replay      calls of the smallest bucket\n"
     "  host        one of 1,000 replays, with a driver that launches and sets nothing\n"
     "  host_exact_same   the same at the exact sizes that the executable has\n"
-    "  host_exact_other  the same at the sizes of two buckets in turn: each call sets it\n"
-    "Recording 100 nodes costs the median of the stage record over buckets and sessions, without\n"
-    "the time inside the driver. Times are medians in microseconds. Inputs that are not given\n"
-    "are chosen as for run. Instructions are counted if the processor allows it, including those\n"
-    "of the driver. On the emulator, the driver's share is that of the emulator.\n";
+    "  host_exact_other  the same, alternating between the sizes of two buckets; each call sets "
+    "nodes\n"
+    "The last line gives the time to record 100 nodes: the median of the stage `record` over\n"
+    "buckets and sessions, without the time inside the driver. Times are medians in\n"
+    "microseconds. Inputs that are not given are chosen as for run. Instructions are counted if\n"
+    "the processor allows it, including those of the driver. On the emulator, the driver's\n"
+    "share is that of the emulator.\n";
 
 constexpr int64_t kCallsMax = 1'000'000;
 
-absl::StatusOr<uint64_t> ParsePackageSeed(const std::string& text) {
-  uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc() && end == text.data() + text.size()) return seed;
-  return InvalidArgument("'{}' is not a seed; give a whole number from 0 to 2^64 - 1", text);
-}
-
 void AddTrustedKeys(Command& command, std::vector<std::string>& keys) {
   command.AddRepeated("--trusted-key", keys, "KEY.pem",
-                      "Refuse a package that no such Ed25519 key has signed");
+                      "Refuse a package that none of these Ed25519 keys has signed");
 }
 
 void AddPackageLooks(Command& command, PackageOptions& options) {
   command.SetFooter(kPackageNotes);
   for (const auto& [name, help] :
-       {std::pair("lint", "Find errors in a package; exit 1 if there is more than notes"),
-        std::pair("inspect", "Show its programs, buckets, kernels and files")}) {
+       {std::pair("lint", "Find errors in a package; exit 1 if there is an error or a warning"),
+        std::pair("inspect", "Show the programs, buckets, kernels and files of a package")}) {
     Command& subcommand = command.AddSubcommand(name, help);
     subcommand.AddText("package", options.path, "PACKAGE", "A folder or a zip file",
                        Command::Presence::kRequired);
@@ -173,20 +168,22 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
                   Command::Presence::kRequired);
   command.AddText("--program", options.program, "NAME", "Default: the package's entry");
   command.AddRepeated("--input", options.sets.inputs, "NAME=VALUE", "An input or a scalar");
-  command.AddRepeated("--inputs", options.sets.folders, "DIR",
-                      "NAME.npy for each input that --input does not give; one folder per set");
+  command.AddRepeated(
+      "--inputs", options.sets.folders, "DIR",
+      "Folder with NAME.npy for each input that --input does not give; one folder per set of\n"
+      "sizes");
   command.AddRepeated("--extent", options.sets.extents, "NAME=N",
-                      "Size of a symbol; several, separated by commas: one for each set");
+                      "Size of a symbol, or several sizes separated by commas, one for each set");
   command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input");
   command.AddText("--constants", options.constants, "FILE.safetensors",
                   "Values of constants whose data is not in the package");
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
                       "Buckets of a symbol in place of the package's: pow2:64, linear:16:64, "
                       "1,2,4,\nexact, vllm:64 or POLICY.json; the last number is the largest");
-  command.AddRepeated("--claim", options.claims, "NAME=CLAIM",
-                      "Claim of a symbol in place of the package's: any, row_independent, finite\n"
-                      "or fill, with a tolerance such as finite:1e-5 or finite:1e-5:1e-4; exact:\n"
-                      "it is never padded");
+  command.AddRepeated(
+      "--claim", options.claims, "NAME=CLAIM",
+      "Claim of a symbol in place of the package's: any, row_independent, finite or fill, with a\n"
+      "tolerance such as finite:1e-5 or finite:1e-5:1e-4; with exact, it is never padded");
   command.AddCount("--calls", options.calls, kCallsMax, "Calls of each set, default 2");
   AddTrustedKeys(command, options.trusted_keys);
   command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");
@@ -195,10 +192,11 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddFlag("--verify", options.verify, "Compare each call with a run without graphs");
   command.AddFlag("--poison", options.poison, "Compare runs with poison in the padding as well");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
-  command.AddParsed("--checks", &ParseKernelChecks, options.checks,
-                    "Checks of kernels on the emulator: all (the default), none, or some of\n"
-                    "races, harmless_races (not in all), uninitialized and undeclared");
-  command.AddParsed("--seed", &ParsePackageSeed, options.seed,
+  command.AddParsed(
+      "--checks", &ParseKernelChecks, options.checks,
+      "Checks of kernels on the emulator: all (the default), none, or some of races,\n"
+      "harmless_races (which `all` does not include), uninitialized and undeclared");
+  command.AddParsed("--seed", &ParseSeed, options.seed,
                     "Seed of the order in which the emulator runs work, default 1");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
@@ -210,8 +208,10 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
   command.AddText("--program", options.program, "NAME", "Default: the package's entry");
   command.AddRepeated(
       "--input", options.inputs, "NAME=VALUE",
-      "random:SEED, random:SEED:LOW:HIGH or zeros, as for run; for a scalar, a\nnumber");
-  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as for run");
+      "random:SEED, random:SEED:LOW:HIGH or zeros, as in `coppice package run`; for a scalar, a\n"
+      "number");
+  command.AddRepeated("--static", options.statics, "NAME=VALUE",
+                      "A static input, as in `coppice package run`");
   command.AddText("--constants", options.constants, "FILE.safetensors",
                   "Values of constants whose data is not in the package");
   command.AddCount("--pairs", options.pairs, 10'000, "Pairs of sizes per symbol, default 20");
@@ -220,9 +220,9 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
   command.AddParsed("--tolerance", &ParseTolerance, options.tolerance,
                     "ABSOLUTE or ABSOLUTE:RELATIVE, default 1e-05");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
-  command.AddParsed("--seed", &ParsePackageSeed, options.seed,
+  command.AddParsed("--seed", &ParseSeed, options.seed,
                     "Seed of sizes, inputs and the emulator, default 1");
-  command.AddFlag("--write", options.write, "Write what is found into the package");
+  command.AddFlag("--write", options.write, "Write the claims that are found into the package");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
@@ -233,8 +233,9 @@ void AddPackageBuild(Command& command, PackageBuildOptions& options) {
                   Command::Presence::kRequired);
   command.AddText("-o,--output", options.output, "PACKAGE.zip", "Write the package here",
                   Command::Presence::kRequired);
-  command.AddParsed("--arch", &ParseArchitectures, options.architectures,
-                    "Default 80,90a: 80 gives PTX, 90a a cubin; 86:cubin and 90:ptx name the form");
+  command.AddParsed(
+      "--arch", &ParseArchitectures, options.architectures,
+      "Default 80,90a: 80 gives PTX, 90a a cubin; 86:cubin and 90:ptx name the format");
   command.AddText("--nvcc", options.nvcc, "PATH", "Default: nvcc from PATH");
   command.AddRepeated("--flag", options.flags, "FLAG",
                       "Passed on to nvcc, such as --flag=-lineinfo");
@@ -262,15 +263,18 @@ void AddPackageBench(Command& command, PackageBenchOptions& options) {
   command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
                   Command::Presence::kRequired);
   command.AddText("--program", options.program, "NAME", "Default: the package's entry");
-  command.AddRepeated("--input", options.inputs, "NAME=VALUE", "As for run, without files");
-  command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input, as for run");
+  command.AddRepeated("--input", options.inputs, "NAME=VALUE",
+                      "As in `coppice package run`, but without files");
+  command.AddRepeated("--static", options.statics, "NAME=VALUE",
+                      "A static input, as in `coppice package run`");
   command.AddText("--constants", options.constants, "FILE.safetensors",
                   "Values of constants whose data is not in the package");
   command.AddRepeated("--policy", options.policies, "NAME=POLICY",
-                      "Buckets of a symbol, as for run");
+                      "Buckets of a symbol, as in `coppice package run`");
   command.AddCount("--repetitions", options.repetitions, 100'000,
                    "Samples of open, verify, load, register and replay, default 11");
-  command.AddCount("--buckets", options.buckets_max, 1024, "Most buckets to record, default 64");
+  command.AddCount("--buckets", options.buckets_max, 1024,
+                   "Largest number of buckets to record, default 64");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
@@ -287,8 +291,9 @@ void AddPackage(Command& command, PackageCommandOptions& options) {
                   options.build);
   AddPackageSign(command.AddSubcommand("sign", "Sign a package with an Ed25519 key"), options.sign);
   AddPackagePack(command.AddSubcommand("pack", "Make one zip file from a folder"), options.pack);
-  AddPackageBench(command.AddSubcommand("bench", "Measure opening, recording and replaying it"),
-                  options.bench);
+  AddPackageBench(
+      command.AddSubcommand("bench", "Measure how long a package takes to open, record and replay"),
+      options.bench);
 }
 
 ExitCode RunPackage(const Command& command,

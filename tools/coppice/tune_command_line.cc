@@ -30,14 +30,15 @@ constexpr const char* kLearnNotes =
     "max_tokens), running, SGLang's new_tokens, and unpadded_tokens of vLLM's\n"
     "--cudagraph-metrics. vLLM has input_tokens only if it logs token ids.\n"
     "\n"
-    "The limit is always a bucket. A prior keeps some buckets for sizes that were not seen yet,\n"
-    "and adds buckets that double from the largest size to the limit, on top of --buckets. A cap\n"
-    "bounds the padding of every call, seen or not. Waste is 100 x (padded - real) / real.\n"
+    "The limit is always a bucket. A prior keeps some buckets for sizes that have not been seen\n"
+    "yet, and adds doubling buckets from the largest size to the limit, on top of --buckets. A\n"
+    "cap (--max-ratio, --max-gap) limits the padding of every call, seen or not. Waste is 100 x\n"
+    "(padded - real) / real.\n"
     "\n"
-    "Two columns are learned together: buckets are pairs, and waste is that of their elements.\n"
-    "With --cost, it is that of the cost: the table has a column for each size and one for the\n"
-    "cost, and a row for each pair of sizes. Caps apply to each size separately, and make the\n"
-    "buckets a grid.\n"
+    "Two columns are learned together: buckets are pairs, and waste counts elements (the\n"
+    "product of the two sizes). With --cost, waste counts cost: the table has a column for each\n"
+    "size and one for the cost, and a row for each pair of sizes. Caps apply to each size\n"
+    "separately, and make the buckets a grid.\n"
     "\n"
     "Examples:\n"
     "  coppice tune trace.csv --column input_tokens --buckets 32 --limit 16384 -o policy.json\n"
@@ -50,25 +51,26 @@ constexpr const char* kLearnNotes =
     "  coppice tune b.csv --column batch --column length --price 256KiB --plot b.svg\n";
 
 constexpr const char* kScoreNotes =
-    "A policy is a document that `coppice tune -o` wrote, a ladder in the form of `coppice run\n"
-    "--policy`, or the ladder of another system:\n";
+    "A policy is a file that `coppice tune -o` wrote, a ladder as `coppice run --policy` takes\n"
+    "it, or the ladder of another system:\n";
 
 constexpr const char* kSimulateNotes =
     "A trace has columns of input and output tokens, and optionally of arrival times; without\n"
-    "these, arrivals are a Poisson process. Usual names are found: prompt_tokens, input_length,\n"
-    "ContextTokens, timestamp and others. The server batches continuously and prefills in\n"
-    "chunks, like vLLM. Load is the offered work, divided by the work that the server does if\n"
-    "all requests are there at once. The trace starts again until there are enough steps.\n"
+    "these, arrivals are a Poisson process. Common column names are recognised: prompt_tokens,\n"
+    "input_length, ContextTokens, timestamp and others. The server batches continuously and\n"
+    "prefills in chunks, like vLLM. Load is the offered work, divided by the work that the\n"
+    "server does if all requests are there at once. The trace is repeated until there are\n"
+    "enough steps.\n"
     "\n"
     "A step takes overhead + max(weights, tokens x token) + context x kv + pairs x pair. The\n"
-    "defaults are close to a dense model of 8B on an H100.\n"
+    "defaults are close to a dense 8B model on an H100.\n"
     "\n"
     "Steps are written as CSV: decode_rows of steps that only decode, mixed_tokens of the\n"
     "others.\n"
     "\n"
-    "With --relearn the steps also run through buckets that are learned again every period, from\n"
-    "a decaying histogram, if that saves --gain points of waste, with at most --added new\n"
-    "graphs.\n";
+    "With --relearn, buckets are also learned again after every --period steps, from a decaying\n"
+    "histogram. They replace the old ones if that saves --gain points of waste with at most\n"
+    "--added new graphs.\n";
 
 constexpr int64_t kTuneCountMax = 1'000'000'000;
 
@@ -77,13 +79,13 @@ absl::StatusOr<double> ParseNumber(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number))
     return number;
-  return InvalidArgument("'{}' is not a number; give one as 0.5", text);
+  return InvalidArgument("'{}' is not a number; give a number such as 0.5", text);
 }
 
 absl::StatusOr<double> ParseRatio(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double ratio, ParseNumber(text));
   if (ratio >= 1) return ratio;
-  return InvalidArgument("'{}' is not a ratio; give a number from 1 on, as 1.25", text);
+  return InvalidArgument("'{}' is not a ratio; give a number of at least 1, such as 1.25", text);
 }
 
 // Also 0, for no cap.
@@ -102,16 +104,17 @@ absl::StatusOr<std::vector<double>> ParseRatios(const std::string& text) {
   const absl::StatusOr<double> first = ParseRatioOrNone(text.substr(0, comma));
   const absl::StatusOr<double> second = ParseRatioOrNone(text.substr(comma + 1));
   if (first.ok() && second.ok()) return std::vector<double>{*first, *second};
-  return InvalidArgument("'{}' is not a pair of ratios; give numbers from 1 on or 0, as 1.5,1.25",
-                         text);
+  return InvalidArgument(
+      "'{}' is not a pair of ratios; give two numbers that are 0 or at least 1, such as 1.5,1.25",
+      text);
 }
 
 // Sizes, or pairs of them.
 absl::StatusOr<std::vector<JointSize>> ParseForced(const std::string& text) {
   const auto refused = [&text] {
     return InvalidArgument(
-        "'{}' is not a list of sizes; give numbers from 1 to {} as 512,2048, or pairs as "
-        "4x512,8x128",
+        "'{}' is not a list of sizes; give numbers from 1 to {}, such as 512,2048, or pairs such "
+        "as 4x512,8x128",
         text, PaddingPolicy::kExtentMax);
   };
   std::vector<JointSize> sizes;
@@ -135,7 +138,7 @@ absl::StatusOr<std::vector<JointSize>> ParseForced(const std::string& text) {
 absl::StatusOr<double> ParsePositive(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double number, ParseNumber(text));
   if (number > 0) return number;
-  return InvalidArgument("'{}' is not above 0; give a number that is", text);
+  return InvalidArgument("'{}' is not above 0; give a positive number", text);
 }
 
 // Microseconds, or nanoseconds, from 0 on, as seconds.
@@ -143,19 +146,12 @@ template <int kPerSecond>
 absl::StatusOr<double> ParseTime(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double number, ParseNumber(text));
   if (number >= 0) return number / kPerSecond;
-  return InvalidArgument("'{}' is below 0; give a time from 0 on", text);
+  return InvalidArgument("'{}' is below 0; give a time of 0 or more", text);
 }
 
 absl::StatusOr<std::string> ParseStepColumn(const std::string& text) {
   if (text == "decode_rows" || text == "mixed_tokens") return text;
   return InvalidArgument("'{}' is not a column of steps; give decode_rows or mixed_tokens", text);
-}
-
-absl::StatusOr<uint64_t> ParseTuneSeed(const std::string& text) {
-  uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc() && end == text.data() + text.size()) return seed;
-  return InvalidArgument("'{}' is not a seed; give a whole number from 0 to 2^64 - 1", text);
 }
 
 std::string PresetList() {
@@ -172,42 +168,49 @@ void AddTraffic(Command& command, TrafficOptions& options) {
   command.AddTexts("files", options.files, "TRACE", "CSV, JSON lines, or a log of a server");
   command.AddRepeated("--column", options.columns, "NAME",
                       "The column of sizes; give two for two symbols that are learned jointly");
-  command.AddText("--weight", options.weight, "NAME",
-                  "The column that says how often a row was seen, default count, if there is one");
-  command.AddText("--cost", options.cost, "TABLE.csv",
-                  "Measured cost of a call: columns size and cost, each size once; default its "
-                  "elements. With\n"
-                  "two columns, size is their product, or the table has both columns");
+  command.AddText(
+      "--weight", options.weight, "NAME",
+      "The column that says how often a row was seen; default: the column `count`, if there is\n"
+      "one");
+  command.AddText(
+      "--cost", options.cost, "TABLE.csv",
+      "Table of the measured cost of a call, with columns size and cost, and one row per size;\n"
+      "default: the cost is the number of elements. With two --column, the table has either a\n"
+      "column for each of them, or a column size with their product");
 }
 
 void AddLearn(Command& command, TuneLearnOptions& options) {
   AddTraffic(command, options.traffic);
-  command.AddCount("--buckets", options.buckets, kTuneCountMax, "Most buckets");
-  command.AddParsed("--price", &ParseBytes, options.price,
-                    "What a bucket has to save on this traffic, in the unit of the cost, such as "
-                    "64KiB;\n"
-                    "in place of --buckets, or with it");
-  command.AddCounts("--limit", options.limit, PaddingPolicy::kExtentMax,
-                    "The last bucket, default the largest size there is; with two columns A,B");
-  command.AddCounts("--align", options.align, PaddingPolicy::kExtentMax,
-                    "Buckets are multiples of it, except the limit and forced ones; default 1; "
-                    "with two\n"
-                    "columns A,B");
+  command.AddCount("--buckets", options.buckets, kTuneCountMax, "Largest number of buckets");
+  command.AddParsed(
+      "--price", &ParseBytes, options.price,
+      "The least that each bucket must save on this traffic, in the unit of the cost, such as\n"
+      "64KiB; can be given instead of --buckets, or together with it");
+  command.AddCounts(
+      "--limit", options.limit, PaddingPolicy::kExtentMax,
+      "The last bucket; default: the largest size in the files. For two columns, give A,B");
+  command.AddCounts(
+      "--align", options.align, PaddingPolicy::kExtentMax,
+      "Buckets are multiples of this number, except the limit and forced buckets; default 1. For\n"
+      "two columns, give A,B");
   command.AddCount("--product", options.product, int64_t{1} << 48,
-                   "With two columns: most elements of a bucket, default any");
-  command.AddParsed("--prior", &ParseShare, options.prior,
-                    "Share of the weight that is spread over sizes without a call, default 0.05;\n"
-                    "0: none, and no buckets that double");
-  command.AddParsed("--max-ratio", &ParseRatios, options.max_ratio,
-                    "Pad no size to more than this times itself, default any; with two columns a "
-                    "number\n"
-                    "for both, or A,B; 0 is any");
-  command.AddCounts("--max-gap", options.max_gap, kTuneCountMax,
-                    "With --max-ratio: or by this many more elements; with two columns also A,B");
-  command.AddParsed("--force", &ParseForced, options.forced,
-                    "Sizes that are always buckets, such as the chunk size of a chunked prefill; "
-                    "with two\n"
-                    "columns pairs, such as 8x2048");
+                   "With two columns: largest number of elements in a bucket; default: no limit");
+  command.AddParsed(
+      "--prior", &ParseShare, options.prior,
+      "Share of the weight that is spread over sizes without a call, default 0.05; with 0, they\n"
+      "get no weight, and there are no doubling buckets above the largest size");
+  command.AddParsed(
+      "--max-ratio", &ParseRatios, options.max_ratio,
+      "Largest ratio of a bucket to the size padded to it; default: no limit. For two columns,\n"
+      "give one number for both, or A,B, where 0 is no limit");
+  command.AddCounts(
+      "--max-gap", options.max_gap, kTuneCountMax,
+      "With --max-ratio: padding by up to this many elements is always allowed; for two columns,\n"
+      "also A,B");
+  command.AddParsed(
+      "--force", &ParseForced, options.forced,
+      "Sizes that are always buckets, such as the chunk size of a chunked prefill; for two\n"
+      "columns, give pairs such as 8x2048");
   command.AddText("-o,--output", options.output, "POLICY.json", "Write the policy here");
   command.AddText("--plot", options.plot, "FILE.svg", "Draw histogram, buckets and waste here");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
@@ -215,11 +218,13 @@ void AddLearn(Command& command, TuneLearnOptions& options) {
 
 void AddScore(Command& command, TuneScoreOptions& options) {
   command.SetFooter(std::string(kScoreNotes) + PresetList() + "\n" + kExitCodes);
-  command.AddText("policy", options.policy, "POLICY", "A document, a ladder or a system's name",
-                  Command::Presence::kRequired);
+  command.AddText("policy", options.policy, "POLICY",
+                  "A policy file, a ladder, or the name of a system", Command::Presence::kRequired);
   AddTraffic(command, options.traffic);
-  command.AddCounts("--limit", options.limit, PaddingPolicy::kExtentMax,
-                    "Last bucket of a ladder, default its system's, or the largest size there is");
+  command.AddCounts(
+      "--limit", options.limit, PaddingPolicy::kExtentMax,
+      "Last bucket of a ladder; default: the last bucket of the system, or for other ladders, the\n"
+      "largest size in the files");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
@@ -233,7 +238,7 @@ void AddModel(Command& command, StepModel& model) {
   command.AddParsed("--kv-ns", &ParseTime<1'000'000'000>, model.kv_s,
                     "Time to read a token's keys and values, default 39");
   command.AddParsed("--pair-ns", &ParseTime<1'000'000'000>, model.pair_s,
-                    "Time of a prompt's token to attend to one token, default 0.73");
+                    "Time that a prompt token takes to attend to one token, default 0.73");
 }
 
 void AddRelearning(Command& command, TuneSimulateOptions& options) {
@@ -241,32 +246,39 @@ void AddRelearning(Command& command, TuneSimulateOptions& options) {
   command.AddParsed("--column", &ParseStepColumn, options.column,
                     "Sizes to learn from: decode_rows, the default, or mixed_tokens");
   command.AddText("--start", options.start, "POLICY",
-                  "The first buckets: a document or a ladder, default geometric:1.25:1");
-  command.AddCount("--buckets", options.buckets, kTuneCountMax, "Most buckets, default 25");
+                  "The first buckets: a policy file or a ladder, default geometric:1.25:1");
+  command.AddCount("--buckets", options.buckets, kTuneCountMax,
+                   "Largest number of buckets, default 25");
   command.AddCount("--limit", options.limit, PaddingPolicy::kExtentMax,
-                   "The last bucket, default --seqs or --budget");
-  command.AddCount("--align", options.align, PaddingPolicy::kExtentMax, "Default 1");
-  command.AddParsed("--prior", &ParseShare, options.prior, "Default 0.02");
+                   "The last bucket; default: --seqs for decode_rows, --budget for mixed_tokens");
+  command.AddCount("--align", options.align, PaddingPolicy::kExtentMax,
+                   "Buckets are multiples of this number, default 1");
+  command.AddParsed("--prior", &ParseShare, options.prior,
+                    "Share of the weight for sizes without a call, default 0.02");
   command.AddParsed("--max-ratio", &ParseRatioOrNone, options.max_ratio,
-                    "Default 1.5; 0: any padding");
-  command.AddCount("--max-gap", options.max_gap, kTuneCountMax, "Default 2");
+                    "Largest ratio of a bucket to the size padded to it, default 1.5; 0: no limit");
+  command.AddCount("--max-gap", options.max_gap, kTuneCountMax,
+                   "Padding by up to this many elements is always allowed, default 2");
   command.AddCount("--period", options.period, kTuneCountMax,
-                   "Steps from one learning to the next, default 1000");
+                   "Steps after which buckets are learned again, default 1000");
   command.AddParsed("--gain", &ParsePoints, options.gain,
-                    "Points of waste that a swap has to save, default 1");
+                    "Percentage points of waste that a swap must save, default 1");
   command.AddParsed("--gain-each", &ParsePoints, options.gain_each,
                     "The same for each new graph, default 0.25");
-  command.AddCount("--added", options.added, kTuneCountMax, "Most new graphs in a swap, default 4");
+  command.AddCount("--added", options.added, kTuneCountMax,
+                   "Largest number of new graphs in a swap, default 4");
   command.AddParsed("--half-life", &ParsePositive, options.half_life,
-                    "Steps after which a step counts half, default 4000");
+                    "Steps after which the weight of a step has halved, default 4000");
 }
 
 void AddSimulate(Command& command, TuneSimulateOptions& options) {
   command.SetFooter(std::string(kSimulateNotes) + "\n" + kExitCodes);
   command.AddText("trace", options.trace, "TRACE", "Requests", Command::Presence::kRequired);
   SimulatorOptions& simulator = options.simulator;
-  command.AddParsed("--load", &ParseLoads, simulator.loads,
-                    "Offered work over capacity; several are run one after another; default 0.7");
+  command.AddParsed(
+      "--load", &ParseLoads, simulator.loads,
+      "Offered work divided by capacity, default 0.7; several loads, such as 0.3,0.95, are run\n"
+      "one after another");
   command.AddCount("--steps", simulator.decode_steps, 100'000'000,
                    "Decode steps of each load, default 60000");
   command.AddCount("--budget", simulator.budget_tokens, kTuneCountMax,
@@ -276,7 +288,7 @@ void AddSimulate(Command& command, TuneSimulateOptions& options) {
   command.AddCount("--kv-tokens", simulator.kv_tokens, 1'000'000'000'000,
                    "Tokens that the KV cache holds, default 440000");
   AddModel(command, simulator.model);
-  command.AddParsed("--seed", &ParseTuneSeed, simulator.seed, "Seed of arrivals, default 1");
+  command.AddParsed("--seed", &ParseSeed, simulator.seed, "Seed of arrivals, default 1");
   command.AddText("-o,--output", options.output, "STEPS.csv", "Write the steps here");
   AddRelearning(command, options);
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
@@ -287,13 +299,13 @@ void AddSimulate(Command& command, TuneSimulateOptions& options) {
 absl::StatusOr<double> ParseShare(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double share, ParseNumber(text));
   if (share >= 0 && share < 1) return share;
-  return InvalidArgument("'{}' is not a share; give a number from 0 up to, not including, 1", text);
+  return InvalidArgument("'{}' is not a share; give a number of at least 0 and below 1", text);
 }
 
 absl::StatusOr<double> ParsePoints(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double points, ParseNumber(text));
   if (points >= 0) return points;
-  return InvalidArgument("'{}' is below 0; give points of waste from 0 on", text);
+  return InvalidArgument("'{}' is below 0; give 0 or more percentage points of waste", text);
 }
 
 absl::StatusOr<std::vector<double>> ParseLoads(const std::string& text) {
@@ -303,8 +315,8 @@ absl::StatusOr<std::vector<double>> ParseLoads(const std::string& text) {
     const size_t end = std::min(text.find(',', begin), text.size());
     const absl::StatusOr<double> load = ParseNumber(text.substr(begin, end - begin));
     if (!load.ok() || *load <= 0 || *load > 10)
-      return InvalidArgument("'{}' is not a list of loads; give numbers above 0, as 0.3,0.95",
-                             text);
+      return InvalidArgument(
+          "'{}' is not a list of loads; give numbers above 0 and up to 10, such as 0.3,0.95", text);
     loads.push_back(*load);
     begin = end + 1;
   }
@@ -316,8 +328,9 @@ void AddTune(Command& command, TuneCommandOptions& options) {
   AddLearn(command, options.learn);
   AddScore(command.AddSubcommand("score", "What a policy wastes on traffic, per bucket"),
            options.score);
-  AddSimulate(command.AddSubcommand("simulate", "From requests to the sizes of a server's steps"),
-              options.simulate);
+  AddSimulate(
+      command.AddSubcommand("simulate", "Simulate a server, and write the sizes of its steps"),
+      options.simulate);
   command.AllowNoSubcommand();
 }
 

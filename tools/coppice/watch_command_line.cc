@@ -6,22 +6,23 @@ namespace coppice {
 namespace {
 
 constexpr const char* kWatchNotes =
-    "Shows a session while it runs. It reads the trace as it grows, each time only the new part.\n"
-    "A number is a process, whose trace is found among its open files; give a file with such a\n"
-    "name as ./NUMBER. The report ends with the trace or with its writer: the process, or the\n"
-    "holder of the file's lock. A copy that grows has no writer; give it through a pipe. Rates\n"
-    "are those since the last report. On a terminal each report replaces the last one; elsewhere\n"
+    "Shows a session while it runs. It reads the trace as it grows, each time only the new\n"
+    "part. A number is the ID of a process, whose trace is found among its open files; if a\n"
+    "file has a number as its name, give it as ./NUMBER. The command ends when the trace ends\n"
+    "or its writer is gone; the writer is the process, or the holder of the file's lock. If you\n"
+    "watch a growing copy of a trace, use a pipe, because the copy has no writer. Rates are\n"
+    "those since the last report. On a terminal each report replaces the last one; elsewhere\n"
     "they follow each other.\n"
     "\n"
     "Examples:\n"
     "  coppice prof watch t.trace\n"
     "  coppice prof watch $(pgrep -n server) --interval 0.2\n"
     "  coppice prof watch t.trace --json | jq -r '.total_bytes'\n"
-    "  coppice prof watch t.trace --once               what there is by now\n"
+    "  coppice prof watch t.trace --once               what there is so far\n"
     "  ssh server tail -c +0 -f t.trace | coppice prof watch /dev/stdin\n"
     "\n"
-    "Exit codes: 0 the trace is complete, or --once; 1 its writer is gone, and it is not\n"
-    "complete; 2 a wrong option, no such process, or a file that is no trace; 4 the output\n"
+    "Exit codes: 0 the trace is complete, or --once; 1 its writer is gone, but the trace is not\n"
+    "complete; 2 a wrong option, no such process, or a file that is not a trace; 4 the output\n"
     "cannot be written; 5 a signal stopped it; 6 host memory ran out.";
 
 }  // namespace
@@ -30,12 +31,12 @@ void AddProfWatch(Command& prof, ProfWatchOptions& options) {
   Command& watch = prof.AddSubcommand("watch", "Show a session while it runs");
   watch.SetFooter(kWatchNotes);
   watch.AddText("trace", options.trace, "PID|FILE",
-                "A trace, or the number of the process that writes it",
-                Command::Presence::kRequired);
+                "A trace, or the ID of the process that writes it", Command::Presence::kRequired);
   watch.AddSeconds("--interval", options.interval_ns, "Seconds between two reports, default 1");
   watch.AddFlag("--once", options.once, "Print one report, and end");
-  watch.AddFlag("--json", options.json,
-                "Print one JSON object per report and line, and nothing else on standard output");
+  watch.AddFlag(
+      "--json", options.json,
+      "Print each report as a JSON object on one line, and nothing else on standard output");
 }
 
 }  // namespace coppice

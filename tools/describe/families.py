@@ -184,7 +184,7 @@ ALONE = {
     "SessionMemory::window": "of whoever plans addresses",
     "SessionMemory::Locate": "of whoever plans addresses",
     "SessionMemory::AddConstant": "C and Python bind memory of their own",
-    "ProgramSpec::exact": "of packages; a callable's launches are known by running it alone",
+    "ProgramSpec::exact": "of packages; a callable's launches are only known from running it",
     "ProgramSpec::extents": "sizes are texts, which may be expressions",
     "ProgramSpec::generator": "each session has one",
 }

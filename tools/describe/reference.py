@@ -139,7 +139,7 @@ def metric_page(read, description):
     return page("Metrics of a session", (
         "`Session::MetricsText` in C++, `coppice_session_metrics_text` in C and "
         "`coppice.prof.metrics` in Python write these metrics as text, for Prometheus or as "
-        "OpenMetrics. The names are those of Prometheus' format. A histogram has the samples "
+        "OpenMetrics. The table has the names of Prometheus' format. A histogram has the samples "
         "`_bucket`, `_sum` and `_count`. `coppice_sticky_error_info` appears only after an error "
         "that the device does not recover from. A label without values in the table has names of "
         "programs and buckets, versions or codes. [Samples](../samples.md) has a server of "

@@ -113,7 +113,7 @@ absl::StatusOr<BucketChoice> ChoiceOf(const std::string& ladder,
   for (const SizedProgram& program : programs) {
     COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy, ParseFittingPolicy(ladder, program.limit));
     if (policy.is_exact())
-      return InvalidArgument("exact has no buckets; name a ladder that has some");
+      return InvalidArgument("exact has no buckets; name a ladder with buckets");
     COPPICE_RETURN_IF_ERROR(AddProgram(program, policy, choice));
   }
   return choice;

@@ -153,7 +153,8 @@ std::string WhyNone(const FitOptions& options,
     if (options.goal == FitGoal::kPadding || each.padding_pct <= bounds.padding_max)
       left = std::max(left, each.left_bytes);
   return fmt::format(
-      "{} are missing; give more --memory, less --weights, a smaller --limit or fewer --lanes",
+      "the best choice lacks {} of memory; give more --memory, less --weights, a smaller --limit "
+      "or fewer --lanes",
       FormatBytes(bounds.left_min - left));
 }
 
@@ -291,7 +292,7 @@ absl::Status CheckFiles(const FitOptions& options, const std::vector<ProgramTraf
 absl::Status CheckTokens(const FitOptions& options) {
   if (options.kv_tokens_min > 0 && options.kv_bytes_per_token == 0)
     return InvalidArgument(
-        "--kv-tokens-min {} says nothing without the bytes of a token; give --kv-bytes-per-token",
+        "--kv-tokens-min {} needs the bytes per token; give --kv-bytes-per-token too",
         options.kv_tokens_min);
   return absl::OkStatus();
 }

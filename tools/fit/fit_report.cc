@@ -77,7 +77,7 @@ void PrintBuckets(const FitReport& report, const FitPoint& point, std::FILE* out
   for (size_t i = 0; i < report.programs.size(); ++i) {
     const ProgramTraffic& traffic = report.programs[i];
     const PolicyScore score = ScoreBuckets(traffic.sizes, point.choice.policies[i]);
-    Print(out, "{}: {}, {:.1f} % of padding\n", traffic.name,
+    Print(out, "{}: {}, {:.1f} % padding\n", traffic.name,
           Counted(std::ssize(point.choice.buckets[i]), "bucket"), score.waste_pct);
     const std::map<int64_t, int64_t> heights = HeightsOf(point, traffic, ProgramOf(traffic));
     TextTable table("rrr", {"bucket", "calls", "plan"});
@@ -97,32 +97,34 @@ void PrintChosen(const FitOptions& options,
                  std::FILE* out) {
   const RecordedMemory& memory = point.memory;
   TextTable table("lrl", {});
-  table.Add({"pool", FormatBytes(memory.pool_bytes()),
-             memory.eager_bytes() > 0
-                 ? fmt::format("one for all graphs of a lane; {} for calls above all buckets",
-                               FormatBytes(memory.eager_bytes()))
-                 : "one for all graphs of a lane"});
+  table.Add(
+      {"pool", FormatBytes(memory.pool_bytes()),
+       memory.eager_bytes() > 0
+           ? fmt::format(
+                 "one per lane, shared by all its graphs; {} for calls above the largest bucket",
+                 FormatBytes(memory.eager_bytes()))
+           : "one per lane, shared by all its graphs"});
   table.Add({"executables", FormatBytes(memory.exec_bytes()),
-             fmt::format("{}; an estimate, as no driver says what they take",
+             fmt::format("{}; an estimate, because no driver reports their size",
                          Counted(memory.graphs(), "graph"))});
   table.Add({"staging", FormatBytes(memory.staging_bytes()),
-             report.has_calls ? "without what functions of `call` steps take" : ""});
-  table.Add(
-      {"constants", FormatBytes(memory.constants_bytes() + report.given_constants_bytes),
-       report.given_constants_bytes > 0
-           ? fmt::format("{} of them the application's", FormatBytes(report.given_constants_bytes))
-           : ""});
+             report.has_calls ? "not counting memory of the functions of `call` steps" : ""});
+  table.Add({"constants", FormatBytes(memory.constants_bytes() + report.given_constants_bytes),
+             report.given_constants_bytes > 0
+                 ? fmt::format("{} of them held by the application",
+                               FormatBytes(report.given_constants_bytes))
+                 : ""});
   if (options.weights_bytes > 0)
     table.Add({"other weights", FormatBytes(options.weights_bytes), "as --weights says"});
   table.Add({"left", SignedBytes(point.left_bytes),
              options.kv_bytes_per_token > 0
                  ? fmt::format("{} tokens of the cache", Tokens(options, point.left_bytes))
-                 : "for the cache; --kv-bytes-per-token counts it in tokens"});
+                 : "for the cache; give --kv-bytes-per-token to see it in tokens"});
   Print(out, "{}", table.Format());
   if (report.static_bytes > 0)
     Print(out,
-          "  Static inputs, which the application keeps, such as the cache, are not counted: "
-          "the package's have {}.\n",
+          "  Static inputs that the application keeps, such as the cache, are not counted. In this "
+          "package they take {}.\n",
           FormatBytes(report.static_bytes));
 }
 
@@ -175,12 +177,13 @@ std::string Calls(double calls) {
 }
 
 void PrintTraffic(const ProgramTraffic& traffic, std::FILE* out) {
-  Print(out, "  {} by {}{}: {} calls, {} to {}, buckets up to {}\n", traffic.name, traffic.column,
-        traffic.simulated ? " of simulated steps" : "", Calls(traffic.sizes.mass()),
+  Print(out, "  {} from {}{}: {} calls of sizes {} to {}, buckets up to {}\n", traffic.name,
+        traffic.column, traffic.simulated ? " of simulated steps" : "", Calls(traffic.sizes.mass()),
         Grouped(traffic.sizes.counts().front().size), Grouped(traffic.sizes.largest()),
         Grouped(traffic.limit));
   if (traffic.refused > 0)
-    Print(out, "    {} more have sizes that the package does not allow: a session refuses them\n",
+    Print(out,
+          "    {} more calls have sizes that the package does not allow; a session refuses them\n",
           Calls(traffic.refused));
 }
 
@@ -190,7 +193,7 @@ void PrintVerdict(const FitOptions& options, const FitReport& report, std::FILE*
     return;
   }
   const FitPoint& best = report.points[*report.best];
-  Print(out, "fits: {} left{}, {}, {:.1f} % of padding\n", SignedBytes(best.left_bytes),
+  Print(out, "fits: {} left{}, {}, {:.1f} % padding\n", SignedBytes(best.left_bytes),
         options.kv_bytes_per_token > 0
             ? fmt::format(" for {} tokens", Tokens(options, best.left_bytes))
             : "",
@@ -205,7 +208,7 @@ void PrintFit(const FitOptions& options, const FitReport& report, std::FILE* out
   for (const ProgramTraffic& traffic : report.programs)
     PrintTraffic(traffic, out);
   if (!report.fixed.empty())
-    Print(out, "  {} (--at says otherwise)\n", fmt::join(report.fixed, ", "));
+    Print(out, "  {} (change this with --at)\n", fmt::join(report.fixed, ", "));
   if (!report.others.empty())
     Print(out, "  no traffic, so not counted: {}\n", fmt::join(report.others, ", "));
   PrintVerdict(options, report, out);
@@ -274,7 +277,7 @@ std::string DrawFit(const FitReport& report) {
                   report.best == i ? "fill:#e15759"
                   : learned        ? "fill:#4e79a7"
                                    : "fill:#f28e2b",
-                  fmt::format("{}: {}, {}, {:.1f} % of padding", point.choice.name,
+                  fmt::format("{}: {}, {}, {:.1f} % padding", point.choice.name,
                               Counted(point.memory.graphs(), "graph"),
                               FormatBytes(TakenBytes(point)), point.padding_pct));
     if (!learned || report.best == i) svg.Text(x + kMark, y + 4, point.choice.name);

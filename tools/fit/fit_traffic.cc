@@ -80,7 +80,7 @@ absl::StatusOr<std::map<SymbolPlace, std::string>> ParseGiven(
       return InvalidArgument("{} {}: give PROGRAM.SYMBOL=VALUE; the package has {}", option,
                              Quote(text), SymbolNames(manifest));
     if (!given.emplace(*place, text.substr(equals + 1)).second)
-      return InvalidArgument("{} {}: {} has a value already; give one for each symbol", option,
+      return InvalidArgument("{} {}: {} already has a value; give one value per symbol", option,
                              Quote(text), NameOf(manifest, *place));
   }
   return given;
@@ -98,8 +98,7 @@ absl::StatusOr<std::map<SymbolPlace, int64_t>> ParseSizes(const package::Manifes
     if (error != std::errc() || end != text.data() + text.size() || size < symbol.min ||
         size > symbol.max || size % symbol.multiple_of != 0)
       return InvalidArgument(
-          "{} {}={}: no size that the package allows; give a multiple of {} from "
-          "{} to {}",
+          "{} {}={}: the package does not allow this size; give a multiple of {} from {} to {}",
           option, NameOf(manifest, place), text, symbol.multiple_of, symbol.min, symbol.max);
     sizes.emplace(place, size);
   }
@@ -131,8 +130,8 @@ absl::StatusOr<bool> HaveColumn(const std::vector<std::string>& files,
     all = all && columns.found[0];
     if (!columns.found[0] && !(columns.found[1] && columns.found[2]))
       return InvalidArgument(
-          "{}: has neither {} for {}, nor input_tokens and output_tokens of requests; name its "
-          "columns of sizes by --size, as --size {}=COLUMN, with the symbol of each",
+          "{}: has neither a column {} for {}, nor input_tokens and output_tokens of requests; "
+          "name the column of each symbol, such as --size {}=COLUMN",
           path, traffic.column, traffic.name, traffic.name);
   }
   return all;
@@ -171,14 +170,14 @@ absl::StatusOr<std::vector<ProgramTraffic>> FindPrograms(const package::Manifest
   if (columns.empty())
     return InvalidArgument(
         "the package is not a decoder with decode.batch and prefill.length; give --size "
-        "PROGRAM.SYMBOL=COLUMN for each symbol whose sizes are in the traffic; it has {}",
+        "PROGRAM.SYMBOL=COLUMN for each symbol whose sizes are in the traffic; the package has {}",
         SymbolNames(manifest));
   std::vector<ProgramTraffic> programs;
   for (const auto& [place, column] : columns) {
     if (!programs.empty() && programs.back().program == place.program)
       return InvalidArgument(
-          "--size {}: {} has a size already; fit learns one symbol of a program, "
-          "and --at gives the others",
+          "--size {}: the program already has --size {}; fit learns one symbol per program, so "
+          "give the others with --at",
           NameOf(manifest, place), programs.back().name);
     const package::Symbol& symbol = SymbolAt(manifest, place);
     ProgramTraffic& traffic = programs.emplace_back();
@@ -191,7 +190,9 @@ absl::StatusOr<std::vector<ProgramTraffic>> FindPrograms(const package::Manifest
     traffic.limit = limit != limits.end() ? limit->second : 0;
     const auto& symbols = manifest.programs[static_cast<size_t>(place.program)].symbols;
     if (at.contains(place))
-      return InvalidArgument("--at {}: the traffic has its sizes; leave it out", traffic.name);
+      return InvalidArgument(
+          "--at {}: the traffic already has the sizes of this symbol; leave --at out",
+          traffic.name);
     for (int i = 0; i < static_cast<int>(symbols.size()); ++i) {
       const package::Symbol& other = symbols[static_cast<size_t>(i)];
       const auto given = at.find({place.program, i});
@@ -221,8 +222,8 @@ absl::Status TakeSizes(const package::Symbol& symbol,
   }
   if (traffic.sizes.empty())
     return InvalidArgument(
-        "{}: no size in column {} is one that the package allows, {} to {}; "
-        "give traffic that has some",
+        "{}: no size in column {} is in the range that the package allows, {} to {}; give traffic "
+        "with such sizes",
         traffic.name, traffic.column, symbol.min, symbol.max);
   if (traffic.limit == 0) traffic.limit = traffic.sizes.largest();
   const int64_t least = traffic.sizes.counts().front().size;

@@ -380,7 +380,8 @@ absl::StatusOr<std::unique_ptr<DriverLedger>> DriverLedger::Create(const Driver&
   Books* none = nullptr;
   if (!active_books.compare_exchange_strong(none, books.get())) {
     return FailedPrecondition(
-        "DriverLedger::Create: this process has a ledger; destroy it before making another");
+        "DriverLedger::Create: this process already has a ledger; destroy that ledger before you "
+        "create another one");
   }
   const Driver wrapped(WrapperTable(), inner.kind());
   return std::unique_ptr<DriverLedger>(new DriverLedger(wrapped, std::move(books)));

@@ -69,7 +69,7 @@ class LatencyModel::Parser {
 
   absl::Status Keep(std::string_view symbol, const Cost& cost) {
     if (symbol == kDefault) {
-      if (default_) return Error("the default has a row already; remove one of them");
+      if (default_) return Error("the default already has a row; remove one of the two rows");
       default_ = cost;
       return absl::OkStatus();
     }
@@ -77,7 +77,7 @@ class LatencyModel::Parser {
     if (!entry)
       return Error("'{}' is not a driver entry; give a name such as {}", symbol,
                    DriverEntryAt(0).symbol);
-    if (has_row_[*entry]) return Error("{} has a row already; remove one of them", symbol);
+    if (has_row_[*entry]) return Error("{} already has a row; remove one of the two rows", symbol);
     has_row_[*entry] = true;
     model_.costs_[*entry] = cost;
     return absl::OkStatus();
@@ -105,7 +105,7 @@ const LatencyModel& LatencyModel::Documented() {
 
 double LatencyModel::CallUs(int entry, int64_t nodes, int64_t bytes) const {
   COPPICE_CHECK(entry >= 0 && entry < kDriverEntryCount, "no such driver entry");
-  COPPICE_CHECK(nodes >= 0 && bytes >= 0, "nodes and bytes are counts");
+  COPPICE_CHECK(nodes >= 0 && bytes >= 0, "nodes and bytes must not be negative");
   const Cost& cost = costs_[static_cast<size_t>(entry)];
   return cost.call_us + cost.node_us * static_cast<double>(nodes) +
          cost.mib_us * static_cast<double>(bytes) / static_cast<double>(kMiB);

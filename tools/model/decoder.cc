@@ -64,7 +64,7 @@ absl::Status ValidateConfig(const DecoderConfig& config) {
   COPPICE_RETURN_IF_ERROR(CheckPositive("rms_eps", config.rms_eps));
   if (config.heads % config.kv_heads != 0) {
     return InvalidArgument(
-        "DecoderConfig: heads is {}, kv_heads {}; heads must be a multiple of kv_heads.",
+        "DecoderConfig: heads is {} and kv_heads is {}; heads must be a multiple of kv_heads.",
         config.heads, config.kv_heads);
   }
   if (config.head_dim % kQuad != 0) {
@@ -80,9 +80,9 @@ absl::StatusOr<KvCache> KvCache::Create(const Driver& driver, const DecoderConfi
 }
 
 absl::StatusOr<KvCache> KvCache::Create(const Driver& driver, std::span<const int64_t> sizes) {
-  COPPICE_CHECK(sizes.size() >= 3, "a cache has layers, slots and positions");
+  COPPICE_CHECK(sizes.size() >= 3, "a cache must have layers, slots and positions");
   Tensor keys = Tensor::Dense(0, DType::kFloat32, sizes);
-  COPPICE_CHECK(keys.element_count() > 0, "a cache of nothing");
+  COPPICE_CHECK(keys.element_count() > 0, "a cache must not be empty");
   const int64_t half = AlignUp(keys.element_count() * SizeOf(DType::kFloat32), kBufferAlignment);
   COPPICE_ASSIGN_OR_RETURN(DeviceMemory memory, DeviceMemory::Create(driver, 2 * half));
   keys.data = memory.address();

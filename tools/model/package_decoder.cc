@@ -64,21 +64,22 @@ class ProgramCheck {
     const char* const name = prefill_ ? "prefill" : "decode";
     const auto found = std::ranges::find(manifest_.programs, name, &package::Program::name);
     place_ = fmt::format("/programs/{}", name);
-    if (found == manifest_.programs.end()) return Refuse("is not there");
+    if (found == manifest_.programs.end()) return Refuse("is missing");
     program_ = &*found;
     COPPICE_RETURN_IF_ERROR(CheckNames());
     COPPICE_RETURN_IF_ERROR(CheckSymbols());
     const int size = prefill_ ? 2 : 1;
     if (std::ssize(program_->symbols) != size || !program_->scalars.empty())
-      return Refuse(fmt::format("has {} symbols and {} scalars; {} and none are wanted",
-                                program_->symbols.size(), program_->scalars.size(), size));
+      return Refuse(
+          fmt::format("has {} symbols and {} scalars instead of {} symbols and no scalars",
+                      program_->symbols.size(), program_->scalars.size(), size));
     return static_cast<int>(found - manifest_.programs.begin());
   }
 
  private:
   absl::Status Refuse(const std::string& what) const {
-    return InvalidArgument("{}: {} {}; give a decoder as samples/torch_decoder.py exports it",
-                           path_, place_, what);
+    return InvalidArgument("{}: {} {}; give a decoder like that of samples/torch_decoder.py", path_,
+                           place_, what);
   }
 
   const Buffer& At(int index) const { return program_->buffers[static_cast<size_t>(index)]; }
@@ -96,11 +97,11 @@ class ProgramCheck {
                                              "keys", "values"};
     const std::vector<std::string> outputs = {"logits", "next_tokens"};
     if (NamesOf(program_->inputs) != inputs)
-      return Refuse(fmt::format("has the inputs {}, not {}",
+      return Refuse(fmt::format("has the inputs {} instead of {}",
                                 fmt::join(NamesOf(program_->inputs), ", "),
                                 fmt::join(inputs, ", ")));
     if (NamesOf(program_->outputs) != outputs)
-      return Refuse(fmt::format("has the outputs {}, not {}",
+      return Refuse(fmt::format("has the outputs {} instead of {}",
                                 fmt::join(NamesOf(program_->outputs), ", "),
                                 fmt::join(outputs, ", ")));
     return absl::OkStatus();
@@ -193,16 +194,16 @@ absl::Status PackageDecoder::FindPrograms(const package::Package& package) {
       if (cache_sizes_.empty()) cache_sizes_ = sizes;
       if (cache_sizes_ != sizes)
         return InvalidArgument(
-            "{}: /programs/{}: {} is [{}], and another cache [{}]; give all one "
-            "shape",
+            "{}: /programs/{}: {} has the shape [{}], but another cache has [{}]; give all caches "
+            "the same shape",
             package.path(), program.name, InputOf(program, cache).name, fmt::join(sizes, ", "),
             fmt::join(cache_sizes_, ", "));
     }
     row_slot = role.fills.back();
     if (row_slot < 1 || row_slot >= cache_sizes_[1])
       return InvalidArgument(
-          "{}: /programs/{}/buffers/slots/fill is {}, where rows of padding would write over a "
-          "request; choose one in [1, {}] that no request owns",
+          "{}: /programs/{}/buffers/slots/fill is {}, so rows of padding would overwrite a "
+          "request; choose a slot in [1, {}] that no request owns",
           package.path(), program.name, row_slot, cache_sizes_[1] - 1);
     const Symbol& batch = program.symbols[static_cast<size_t>(role.batch)];
     sizes_.slots = prefill ? row_slot : std::min({sizes_.slots, row_slot, batch.max});

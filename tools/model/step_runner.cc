@@ -99,7 +99,7 @@ absl::Status StepRunner::Run(const StepInputs& inputs,
                              bool want_logits,
                              StepResult& result) {
   const std::vector<StepArray> arrays = model_.ArraysOf(inputs);
-  COPPICE_CHECK(arrays.size() <= kStepArraysMax, "a model of more inputs than there is room for");
+  COPPICE_CHECK(arrays.size() <= kStepArraysMax, "the model has too many inputs");
   absl::InlinedVector<Tensor, kStepArraysMax> tensors;
   for (const StepArray& array : arrays) {
     COPPICE_ASSIGN_OR_RETURN(Tensor tensor, Upload(static_cast<int>(tensors.size()), array));
@@ -157,7 +157,8 @@ absl::Status StepRunner::Warm(bool prefill, int64_t bucket, const StepRunner& sc
 absl::StatusOr<RebucketReport> StepRunner::Rebucket(bool prefill, int64_t now_ns) {
   const Registered& target = registered(prefill);
   PaddingPolicy& policy = prefill ? prefill_policy_ : decode_policy_;
-  COPPICE_CHECK(target.spare != nullptr && !policy.is_exact(), "nobody counts what is not padded");
+  COPPICE_CHECK(target.spare != nullptr && !policy.is_exact(),
+                "only padded programs with a spare binding can be rebucketed");
   // Whoever calls counts steps, and has decided that it is time.
   COPPICE_ASSIGN_OR_RETURN(RebucketReport report, session_->policies().Rebucket(
                                                       *target.served.program, target.served.symbol,

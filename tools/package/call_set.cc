@@ -72,8 +72,8 @@ absl::Status CheckNames(const package::Program& program,
   }
   for (const auto& [name, value] : extents) {
     if (!HasName(program.symbols, name))
-      return InvalidArgument("'{}' is not a symbol of program '{}'; name one in --extent", name,
-                             program.name);
+      return InvalidArgument("'{}' is not a symbol of program '{}'; name a symbol in --extent",
+                             name, program.name);
     const int64_t least = std::ranges::min(value.numbers);
     if (least < 0)
       return InvalidArgument(
@@ -93,14 +93,16 @@ absl::StatusOr<size_t> CountSets(const GivenValues& inputs,
       if (value.numbers.size() <= 1 || value.numbers.size() == count) continue;
       if (count > 1)
         return InvalidArgument(
-            "'{}' has {} numbers, but there are {} sets; give one for each, or one for all", name,
-            value.numbers.size(), count);
+            "'{}' has {} numbers, but there are {} sets; give one number for each set, or one "
+            "number for all sets",
+            name, value.numbers.size(), count);
       count = value.numbers.size();
     }
   }
   if (folders > 1 && folders != count)
-    return InvalidArgument("there are {} folders of inputs, but {} sets; give one for each",
-                           folders, count);
+    return InvalidArgument(
+        "there are {} folders of inputs, but {} sets; give one folder for each set", folders,
+        count);
   return count;
 }
 
@@ -163,12 +165,14 @@ class SetMaker {
       } else if (!path.empty()) {
         COPPICE_ASSIGN_OR_RETURN(const HostArray array, ReadArray(path, DType::kInt64));
         if (array.bytes.size() != sizeof(int64_t))
-          return InvalidArgument("{}: a scalar has one element; save a number as i64", path);
+          return InvalidArgument(
+              "{}: the file of a scalar must have one element; save a single number as i64", path);
         std::copy_n(array.bytes.data(), sizeof(int64_t),
                     reinterpret_cast<char*>(&set_.scalars.emplace_back()));
       } else {
-        return InvalidArgument("scalar '{}' of program '{}' has no value; give --input {}=5",
-                               scalar.name, program_.name, scalar.name);
+        return InvalidArgument(
+            "scalar '{}' of program '{}' has no value; give one, such as --input {}=5", scalar.name,
+            program_.name, scalar.name);
       }
     }
     for (size_t i = 0; i < program_.symbols.size(); ++i) {
@@ -196,9 +200,9 @@ class SetMaker {
   absl::Status Bind(int symbol, int64_t extent, const std::string& who) {
     int64_t& known = set_.extents[static_cast<size_t>(symbol)];
     if (known >= 0 && known != extent)
-      return InvalidArgument("symbol '{}' is {} by {}, but was {} before; give sizes that agree",
-                             program_.symbols[static_cast<size_t>(symbol)].name, extent, who,
-                             known);
+      return InvalidArgument(
+          "symbol '{}' is {} according to {}, but was {} before; give sizes that agree",
+          program_.symbols[static_cast<size_t>(symbol)].name, extent, who, known);
     known = extent;
     return absl::OkStatus();
   }
@@ -213,9 +217,9 @@ class SetMaker {
     if (path.empty()) return std::optional<HostArray>();
     COPPICE_ASSIGN_OR_RETURN(HostArray array, ReadArray(path, buffer.dtype));
     if (array.dims.size() != buffer.shape.size())
-      return InvalidArgument("{}: it is {}, but input '{}' has {} axes; save it in that shape",
-                             path, ShapeText(array.dtype, array.dims), buffer.name,
-                             buffer.shape.size());
+      return InvalidArgument(
+          "{}: the array is {}, but input '{}' has {} axes; save an array with that number of axes",
+          path, ShapeText(array.dtype, array.dims), buffer.name, buffer.shape.size());
     for (size_t axis = 0; axis < array.dims.size(); ++axis) {
       const int symbol = BareSymbol(program_, buffer.shape[axis]);
       if (symbol >= 0) COPPICE_RETURN_IF_ERROR(Bind(symbol, array.dims[axis], path));
@@ -228,8 +232,9 @@ class SetMaker {
       const package::Symbol& symbol = program_.symbols[i];
       if (set_.extents[i] < 0) set_.extents[i] = symbol.hint;
       if (set_.extents[i] < 0)
-        return InvalidArgument("symbol '{}' of program '{}' has no size; give --extent {}=33",
-                               symbol.name, program_.name, symbol.name);
+        return InvalidArgument(
+            "symbol '{}' of program '{}' has no size; give one, such as --extent {}=33",
+            symbol.name, program_.name, symbol.name);
     }
     return absl::OkStatus();
   }
@@ -273,8 +278,8 @@ class SetMaker {
                              Expression::Parse(given.high, program_.names()));
     const Computed end = high.Evaluate(values);
     if (!end.ok() || static_cast<double>(end.value) <= given.range.low)
-      return InvalidArgument("the range [{}, {}) has no values where {}", *given.range.low,
-                             given.high, high.Describe(program_.names(), values));
+      return InvalidArgument("the range [{}, {}) is empty if {}", *given.range.low, given.high,
+                             high.Describe(program_.names(), values));
     return static_cast<double>(end.value);
   }
 
@@ -296,7 +301,7 @@ absl::StatusOr<std::vector<CallSet>> MakeCallSets(const package::Program& progra
   for (const std::string& folder : texts.folders) {
     std::error_code error;
     if (!std::filesystem::is_directory(folder, error))
-      return InvalidArgument("{}: this is not a folder; give one that has NAME.npy for each input",
+      return InvalidArgument("{}: this is not a folder; give a folder with NAME.npy for each input",
                              folder);
   }
   COPPICE_ASSIGN_OR_RETURN(const size_t count, CountSets(inputs, extents, texts.folders.size()));
@@ -335,10 +340,10 @@ absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& progr
     if (value != given.end() && value->second.kind == GivenValue::Kind::kFile) {
       COPPICE_ASSIGN_OR_RETURN(statics.emplace_back(), ReadArray(value->second.file, buffer.dtype));
       if (statics.back().dims != dims)
-        return InvalidArgument("{}: it is {}, but static input '{}' is {}; save it in that shape",
-                               value->second.file,
-                               ShapeText(statics.back().dtype, statics.back().dims), buffer.name,
-                               ShapeText(buffer.dtype, dims));
+        return InvalidArgument(
+            "{}: the array is {}, but static input '{}' is {}; save the array in that shape",
+            value->second.file, ShapeText(statics.back().dtype, statics.back().dims), buffer.name,
+            ShapeText(buffer.dtype, dims));
       continue;
     }
     absl::StatusOr<HostArray> made =
@@ -346,7 +351,7 @@ absl::StatusOr<std::vector<HostArray>> MakeStatics(const package::Program& progr
             ? DrawArray(buffer.dtype, dims, value->second.range)
             : ZeroArray(buffer.dtype, dims);
     if (value != given.end() && !value->second.high.empty())
-      return InvalidArgument("static input '{}': its range ends at '{}'; give a number",
+      return InvalidArgument("static input '{}': the end of its range is '{}'; give a number",
                              buffer.name, value->second.high);
     if (!made.ok())
       return InvalidArgument("static input '{}': {}", buffer.name, MessageOf(made.status()));
@@ -370,12 +375,12 @@ absl::StatusOr<std::vector<int64_t>> SizesAt(const std::vector<package::Amount>&
   std::vector<int64_t> sizes;
   for (const package::Amount& amount : amounts) {
     if (amount.expression && values.empty())
-      return InvalidArgument("'{}': a static input has a fixed size; export the package again",
-                             buffer);
+      return InvalidArgument(
+          "'{}': a static input must have a fixed size; export the package again", buffer);
     const Computed size = amount.At(values);
     if (size.fault != ArithmeticFault::kNone || size.value < 0)
       return InvalidArgument(
-          "'{}': its size {} has no value, or a negative one, at these extents; give others",
+          "'{}': its size {} has no value, or is negative, at these extents; give other extents",
           buffer, amount.expression ? amount.expression->text() : "");
     sizes.push_back(size.value);
   }

@@ -63,9 +63,9 @@ std::string FormatClaims(const ClaimReport& report) {
   }
   if (report.together_runs > 0)
     text +=
-        fmt::format("all at once: {} in {} runs\n",
+        fmt::format("all symbols at once: {} in {} runs\n",
                     report.together.empty() ? "as claimed" : report.together, report.together_runs);
-  return text + (report.written ? "the package says so now\n" : "");
+  return text + (report.written ? "the package now contains these claims\n" : "");
 }
 
 std::string FormatClaimsJson(const ClaimReport& report) {

@@ -259,7 +259,7 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
                               name_of_buffer)};
     }
   }
-  return CannotTell("no temporary differs whose sizes tell what is padding");
+  return CannotTell("none of the temporaries whose padding is known differs");
 }
 
 }  // namespace coppice

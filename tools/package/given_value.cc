@@ -67,7 +67,7 @@ absl::StatusOr<std::pair<std::string, std::string>> SplitGiven(const std::string
                                                                const char* forms) {
   const size_t at = text.find('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    return InvalidArgument("{} has no name and value; {}", Quote(text), forms);
+    return InvalidArgument("{} is not of the form NAME=VALUE; {}", Quote(text), forms);
   return std::pair(text.substr(0, at), text.substr(at + 1));
 }
 

@@ -84,7 +84,7 @@ absl::StatusOr<HostArray> ReadArray(const std::string& path, DType dtype) {
   const FileForm form = FormOf(dtype);
   const bool pairs = !form.pairs || (!file.dims.empty() && file.dims.back() == 2);
   if (file.dtype != form.dtype || !pairs)
-    return InvalidArgument("{}: it holds {}, and {} belongs there; save it as {}{}", path,
+    return InvalidArgument("{}: the file holds {}, but {} is needed; save it as {}{}", path,
                            ShapeText(file.dtype, file.dims), NameOf(dtype), NameOf(form.dtype),
                            form.pairs ? " with a last axis of 2" : "");
   if (form.pairs) file.dims.pop_back();

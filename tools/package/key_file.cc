@@ -39,10 +39,10 @@ absl::StatusOr<Key> ReadKey(const std::string& path, bool is_private) {
   const auto read = is_private ? &PEM_read_bio_PrivateKey : &PEM_read_bio_PUBKEY;
   Key key(bio == nullptr ? nullptr : read(bio.get(), nullptr, &NoPassword, nullptr));
   if (key != nullptr && EVP_PKEY_get_base_id(key.get()) == EVP_PKEY_ED25519) return key;
-  return InvalidArgument("{}: {}; make one by `openssl {}`", path,
+  return InvalidArgument("{}: the file {}; make one with `openssl {}`", path,
                          key == nullptr ? std::string("holds no ") + (wanted + 2) +
                                               " in PEM that can be read without a password"
-                                        : "holds a key that is not of Ed25519",
+                                        : "holds a key that is not an Ed25519 key",
                          is_private ? "genpkey -algorithm ed25519" : "pkey -pubout");
 }
 
@@ -70,7 +70,7 @@ absl::StatusOr<std::string> SignWith(const std::string& path, std::string_view m
       EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key.get()) != 1 ||
       EVP_DigestSign(context.get(), reinterpret_cast<uint8_t*>(signature.data()), &size,
                      reinterpret_cast<const uint8_t*>(message.data()), message.size()) != 1)
-    return InvalidArgument("{}: OpenSSL does not sign with this key", path);
+    return InvalidArgument("{}: OpenSSL cannot sign with this key", path);
   return signature;
 }
 

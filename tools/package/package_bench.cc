@@ -281,7 +281,7 @@ absl::Status PackageBenchJob::Run(const Console& console) {
 }
 
 std::string PackageBenchJob::Text() const {
-  TextTable table("lrrrr", {"stage", "samples", "us", "of it driver", "instructions"});
+  TextTable table("lrrrr", {"stage", "samples", "us", "in the driver", "instructions"});
   for (const StageSamples* const stage : stages()) {
     table.Add({stage->name, fmt::format("{}", stage->us.size()),
                fmt::format("{:.1f}", Median(stage->us)),

@@ -95,8 +95,9 @@ class Builder {
                              ReadTextFile(options_.manifest, "the manifest of a package"));
     manifest_ = BuildJson::parse(text, nullptr, /*allow_exceptions=*/false);
     if (manifest_.is_object() && manifest_["kernels"].is_object()) return absl::OkStatus();
-    return InvalidArgument("{}: no JSON object with kernels; write the manifest of a package",
-                           options_.manifest);
+    return InvalidArgument(
+        "{}: this is not a JSON object with kernels; write the manifest of a package",
+        options_.manifest);
   }
 
   // Compiles the source into `file`.
@@ -143,12 +144,13 @@ class Builder {
     for (auto& [name, kernel] : manifest_["kernels"].items()) {
       const std::string where = fmt::format("{}: /kernels/{}/targets", options_.manifest, name);
       if (!kernel.is_object() || !kernel.contains("targets") || !kernel["targets"].is_array())
-        return InvalidArgument("{}: no list; write [{{\"symbol\": ..., \"block\": [...]}}]", where);
+        return InvalidArgument(
+            "{}: this is not a list; write [{{\"symbol\": ..., \"block\": [...]}}]", where);
       BuildJson targets = BuildJson::array();
       for (BuildJson target : kernel["targets"]) {
         if (!target.is_object() || target.contains("module"))
-          return InvalidArgument("{}: a target names its module; leave modules to the build",
-                                 where);
+          return InvalidArgument(
+              "{}: a target names its module; remove `module`, which the build adds", where);
         if (!target.contains("symbol")) target["symbol"] = name;
         const auto known = target["symbol"].is_string()
                                ? parameters_.find(target["symbol"].get<std::string>())
@@ -231,8 +233,8 @@ absl::StatusOr<std::vector<BuildArchitecture>> ParseArchitectures(const std::str
     const std::string_view suffix = name.substr(digits);
     if (digits < 2 || digits > 3 || (suffix != "" && suffix != "a" && suffix != "f") ||
         (item != "" && item != "cubin" && item != "ptx"))
-      return InvalidArgument("{} is not a list of architectures; give some as 80,90a,86:cubin",
-                             Quote(text));
+      return InvalidArgument(
+          "{} is not a list of architectures; give a list such as 80,90a,86:cubin", Quote(text));
     const int capability = std::stoi(std::string(name.substr(0, digits)));
     architectures.push_back(
         {std::string(name), item.empty() ? capability >= kCubinFrom : item == "cubin"});

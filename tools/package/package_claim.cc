@@ -99,8 +99,7 @@ absl::Status ClaimSearch::Prepare() {
     COPPICE_ASSIGN_OR_RETURN(GivenValue value, ParseGivenValue(text));
     if (value.kind == GivenValue::Kind::kFile)
       return InvalidArgument(
-          "{}: sizes vary here, so that no file fits; give random:SEED or "
-          "random:SEED:LOW:HIGH",
+          "{}: sizes vary between runs, so no file fits; give random:SEED or random:SEED:LOW:HIGH",
           text);
     const std::string name = value.name;
     given_[name] = std::move(value);
@@ -127,8 +126,9 @@ absl::StatusOr<std::vector<int64_t>> ClaimSearch::GivenScalars() const {
       return symbol.scalar == static_cast<int>(i);
     });
     if (given == given_.end() && !is_size)
-      return InvalidArgument("scalar '{}' of program '{}' has no value; give --input {}=5", name,
-                             program().name, name);
+      return InvalidArgument(
+          "scalar '{}' of program '{}' has no value; give one, such as --input {}=5", name,
+          program().name, name);
     scalars.push_back(
         given == given_.end() || given->second.numbers.empty() ? 0 : given->second.numbers[0]);
   }
@@ -291,7 +291,7 @@ absl::StatusOr<Equality> ParseTolerance(const std::string& text) {
       colon == std::string::npos ? 0 : FractionIn(std::string_view(text).substr(colon + 1));
   if (absolute && relative) return Equality{false, *absolute, *relative};
   return InvalidArgument(
-      "'{}' is not a tolerance; give ABSOLUTE or ABSOLUTE:RELATIVE, as 1e-05:1e-03", text);
+      "'{}' is not a tolerance; give ABSOLUTE or ABSOLUTE:RELATIVE, such as 1e-05:1e-03", text);
 }
 
 ExitCode PackageClaim(const PackageClaimOptions& options, const Console& console) {

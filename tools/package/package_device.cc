@@ -39,9 +39,10 @@ absl::StatusOr<HostArray> ConstantFrom(const package::Safetensors& file,
   absl::StatusOr<package::SafeTensor> tensor = file.Get(constant.name);
   if (!tensor.ok()) return tensor.status();
   if (tensor->dtype != constant.dtype || tensor->shape != constant.shape)
-    return InvalidArgument("{}: '{}' is {}, but the package's constant is {}; give that", path,
-                           constant.name, ShapeText(tensor->dtype, tensor->shape),
-                           ShapeText(constant.dtype, constant.shape));
+    return InvalidArgument(
+        "{}: '{}' is {}, but the package's constant is {}; give a tensor of that type and shape",
+        path, constant.name, ShapeText(tensor->dtype, tensor->shape),
+        ShapeText(constant.dtype, constant.shape));
   const auto* const first = reinterpret_cast<const char*>(tensor->bytes.data());
   return HostArray{constant.dtype, constant.shape, std::string(first, tensor->bytes.size())};
 }
@@ -72,7 +73,7 @@ absl::StatusOr<Emulator::Strictness> ParseKernelChecks(const std::string& text) 
     if (check == nullptr)
       return InvalidArgument(
           "{} is not a check; give all, none, or some of races, harmless_races, uninitialized and "
-          "undeclared, with commas between",
+          "undeclared, separated by commas",
           Quote(name));
     *check = true;
   }
@@ -142,8 +143,8 @@ absl::Status PackageDevice::TakeConstants(int index, const std::string& path) {
   }
   if (missing.empty()) return absl::OkStatus();
   return InvalidArgument(
-      "{}: the package has neither data nor x-random for {}; give what is missing in --constants "
-      "FILE.safetensors",
+      "{}: the package has neither data nor x-random for {}; give the missing constants with "
+      "--constants FILE.safetensors",
       loaded().package().path(), fmt::join(missing, "; "));
 }
 
@@ -205,7 +206,7 @@ absl::StatusOr<int> FindProgram(const package::Manifest& manifest, const std::st
     if (manifest.programs[i].name == name) return static_cast<int>(i);
     names.push_back(manifest.programs[i].name);
   }
-  return InvalidArgument("{} is not a program of the package; it has {}", Quote(name),
+  return InvalidArgument("{} is not a program of the package; its programs: {}", Quote(name),
                          fmt::join(names, ", "));
 }
 

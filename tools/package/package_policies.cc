@@ -59,7 +59,7 @@ absl::Status CheckSymbol(const package::Program& program,
   std::vector<std::string> names;
   for (const package::Symbol& symbol : program.symbols)
     names.push_back(symbol.name);
-  return InvalidArgument("{}: '{}' is not a symbol of program '{}'; it has {}", where, name,
+  return InvalidArgument("{}: '{}' is not a symbol of program '{}'; its symbols: {}", where, name,
                          program.name,
                          names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
@@ -80,8 +80,8 @@ absl::StatusOr<GivenClaims> ParseClaims(const package::Program& program,
     const absl::StatusOr<std::optional<PaddingClaim>> claim = ParseClaim(split.second);
     if (!claim.ok()) return InvalidArgument("--claim {}: {}", text, MessageOf(claim.status()));
     if (!claims.emplace(split.first, *claim).second)
-      return InvalidArgument("--claim {}: '{}' has a claim already; give one for each symbol", text,
-                             split.first);
+      return InvalidArgument("--claim {}: '{}' already has a claim; give one claim for each symbol",
+                             text, split.first);
   }
   return claims;
 }
@@ -99,8 +99,9 @@ absl::StatusOr<std::map<std::string, PaddingPolicy>> ParsePolicies(
     if (!policy.ok())
       return InvalidArgument("--policy {}: {}; {}", text, MessageOf(policy.status()), kPolicyForms);
     if (!policies.emplace(split.first, *std::move(policy)).second)
-      return InvalidArgument("--policy {}: '{}' has a policy already; give one for each symbol",
-                             text, split.first);
+      return InvalidArgument(
+          "--policy {}: '{}' already has a policy; give one policy for each symbol", text,
+          split.first);
   }
   for (const package::Symbol& symbol : program.symbols) {
     const auto given = claims.find(symbol.name);

@@ -46,7 +46,7 @@ absl::Status WriteFolder(const package::Package& package,
     std::error_code error;
     std::filesystem::create_directories(path.parent_path(), error);
     if (error)
-      return FailedPrecondition("{}: the folder cannot be made: {}; free space",
+      return FailedPrecondition("{}: the folder cannot be made: {}; free some disk space",
                                 path.parent_path().string(), error.message());
     COPPICE_RETURN_IF_ERROR(WriteTextFile(
         path, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size())));
@@ -60,8 +60,10 @@ absl::Status WriteBack(const package::Package& package, const nlohmann::json& ma
   const bool is_folder = std::filesystem::is_directory(path, error);
   const std::filesystem::path signature = path / kSignatureFile;
   if (is_folder && std::filesystem::exists(signature, error))
-    return FailedPrecondition("{}: it signs the manifest as it is; remove it, and sign again after",
-                              signature.string());
+    return FailedPrecondition(
+        "{}: this signature is for the current manifest; remove it, and sign the package again "
+        "after the change",
+        signature.string());
   if (!is_folder) return PackWith(package, manifest, package.path());
   COPPICE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
   const std::string zip = scratch.path() + "/package.zip";

@@ -102,7 +102,7 @@ class LifetimeParser {
                                       [&](const ColumnName& one) { return one.name == field; });
       if (known == kColumnNames.end()) continue;
       if (places_[known->column])
-        return Error(fmt::format("the header names {} a second time, here {}",
+        return Error(fmt::format("the header names the column {} twice, the second time as {}",
                                  kUsualNames[known->column], Quote(field)),
                      "keep one of the columns");
       places_[known->column] = i;
@@ -121,13 +121,13 @@ class LifetimeParser {
 
   absl::Status ParseRow(std::string_view line) {
     if (line.find('\0') != std::string_view::npos)
-      return Error("the line holds a NUL byte", "give a plain text file");
+      return Error("the line contains a NUL byte", "give a plain text file");
     const std::vector<std::string_view> fields = Split(line, ',');
     const size_t count = Trim(line).empty() ? 0 : fields.size();
     if (count != field_count_)
-      return Error(fmt::format("the row has {}, the header {}",
+      return Error(fmt::format("the row has {}, but the header has {}",
                                Counted(static_cast<int64_t>(count), "field"), field_count_),
-                   "give every row the fields of the header");
+                   "give every row one field per column");
     COPPICE_RETURN_IF_ERROR(TakeId(Trim(fields[*places_[kId]])));
     COPPICE_ASSIGN_OR_RETURN(Buffer buffer, ParseBuffer(fields));
     table_.rows.push_back(WithoutOffset(fields));
@@ -137,11 +137,11 @@ class LifetimeParser {
   }
 
   absl::Status TakeId(std::string_view id) {
-    if (id.empty()) return Error("id is empty", "give every buffer an id of its own");
+    if (id.empty()) return Error("id is empty", "give every buffer a unique id");
     const auto [taken, fresh] = line_of_id_.emplace(id, line_);
     if (!fresh)
-      return Error(fmt::format("the id {} is taken by line {}", Quote(id), taken->second),
-                   "give every buffer an id of its own");
+      return Error(fmt::format("the id {} is already used in line {}", Quote(id), taken->second),
+                   "give every buffer a unique id");
     table_.ids.emplace_back(id);
     return absl::OkStatus();
   }
@@ -154,9 +154,9 @@ class LifetimeParser {
     COPPICE_ASSIGN_OR_RETURN(whole.lower, ParseNumber(field(kLower), "lower", 0));
     COPPICE_ASSIGN_OR_RETURN(whole.upper, ParseEnd(field(kUpper), "upper"));
     if (whole.upper <= whole.lower)
-      return Error(fmt::format("the buffer is needed from step {} up to {}, which is never",
-                               whole.lower, whole.upper),
-                   "lower is the first step, upper the one after the last");
+      return Error(
+          fmt::format("the lifetime from step {} up to {} is empty", whole.lower, whole.upper),
+          "lower is the first step, and upper is the step after the last");
     Buffer buffer;
     COPPICE_ASSIGN_OR_RETURN(buffer.bytes, ParseNumber(field(kSize), "size", 1));
     buffer.alignment = 1;
@@ -170,7 +170,7 @@ class LifetimeParser {
       if (*buffer.fixed_offset % buffer.alignment != 0)
         return Error(fmt::format("offset {} is not a multiple of the alignment {}",
                                  *buffer.fixed_offset, buffer.alignment),
-                     "give one, or leave the field empty");
+                     "give a multiple, or leave the field empty");
     }
     COPPICE_ASSIGN_OR_RETURN(const std::vector<Interval> gaps, ParseGaps(field(kGaps), whole));
     return Cut(whole, gaps, std::move(buffer));
@@ -184,15 +184,15 @@ class LifetimeParser {
       const std::vector<std::string_view> sides = Split(part, '@');
       const std::vector<std::string_view> ends = Split(sides[0], '-');
       if (sides.size() > 2 || ends.size() != 2)
-        return Error(fmt::format("the gap {} is not two steps", Quote(part)),
+        return Error(fmt::format("the gap {} is not a pair of steps", Quote(part)),
                      "give gaps such as '3-5 8-9'");
       Interval gap;
-      COPPICE_ASSIGN_OR_RETURN(gap.lower, ParseNumber(ends[0], "a gap's begin", 0));
-      COPPICE_ASSIGN_OR_RETURN(gap.upper, ParseEnd(ends[1], "a gap's end"));
+      COPPICE_ASSIGN_OR_RETURN(gap.lower, ParseNumber(ends[0], "the start of a gap", 0));
+      COPPICE_ASSIGN_OR_RETURN(gap.upper, ParseEnd(ends[1], "the end of a gap"));
       if (gap.lower < whole.lower || gap.upper > whole.upper || gap.upper <= gap.lower)
-        return Error(fmt::format("the gap {} is empty or outside of the steps from {} up to {}",
+        return Error(fmt::format("the gap {} is empty, or outside of the steps from {} up to {}",
                                  Quote(part), whole.lower, whole.upper),
-                     "give gaps inside of the lifetime");
+                     "give gaps within the lifetime");
       if (sides.size() == 1) {
         gaps.push_back(gap);
         continue;
@@ -202,7 +202,7 @@ class LifetimeParser {
         return Error(fmt::format("the gap {} does not say which bytes stay in use", Quote(part)),
                      "give gaps such as '3-5@0:64'");
       for (const std::string_view end : window)
-        COPPICE_RETURN_IF_ERROR(ParseNumber(end, "a gap's window", 0).status());
+        COPPICE_RETURN_IF_ERROR(ParseNumber(end, "a byte of a gap", 0).status());
       ++table_.partial_gaps;
     }
     std::sort(gaps.begin(), gaps.end(),
@@ -220,7 +220,7 @@ class LifetimeParser {
     }
     if (whole.lower < whole.upper) buffer.lifetime.push_back(whole);
     if (buffer.lifetime.empty())
-      return Error("the gaps leave nothing of the lifetime", "leave the row out");
+      return Error("the gaps cover the whole lifetime", "leave the row out");
     return buffer;
   }
 
@@ -255,7 +255,7 @@ class LifetimeParser {
       const Buffer& buffer = table_.buffers[i];
       line_ = table_.lines[i];
       if (buffer.bytes > INT64_MAX - sum || buffer.alignment > INT64_MAX - sum - buffer.bytes)
-        return Error("the sizes up to here sum up to more than 2^63 - 1 bytes",
+        return Error("the sizes up to this line add up to more than 2^63 - 1 bytes",
                      "give sizes in a larger unit");
       sum += buffer.bytes + buffer.alignment - 1;
     }

@@ -87,8 +87,9 @@ absl::Status ExplainRefusal(const PlannedFile& file, const absl::Status& status)
       const int64_t a = *buffers[j].fixed_offset;
       const int64_t b = *buffers[i].fixed_offset;
       if (a < b + buffers[i].bytes && b < a + buffers[j].bytes && ShareStep(buffers[i], buffers[j]))
-        return InvalidArgument("{}:{}: the buffer is fixed over the one of line {}; move one",
-                               file.path, file.table.lines[i], file.table.lines[j]);
+        return InvalidArgument(
+            "{}:{}: the fixed buffer overlaps the fixed buffer of line {}; move one of them",
+            file.path, file.table.lines[i], file.table.lines[j]);
     }
   }
   return InvalidArgument("{}: {}", file.path, MessageOf(status));
@@ -220,7 +221,8 @@ ExitCode PlanCommand(const PlanCommandOptions& options, const Console& console) 
   }
   for (const PlannedFile& file : *files) {
     if (file.table.partial_gaps == 0) continue;
-    Print(console.err, "coppice plan: {}: {} gaps that keep some bytes in use count as use\n",
+    Print(console.err,
+          "coppice plan: {}: {} gaps keep some bytes in use, so they are not treated as gaps\n",
           file.path, file.table.partial_gaps);
   }
   const Arena arena = ArenaOf(*files);
@@ -231,7 +233,8 @@ ExitCode PlanCommand(const PlanCommandOptions& options, const Console& console) 
   } else {
     PrintTable(*files, console.out);
     if (!solved)
-      Print(console.out, "not within the capacity of {} bytes: the best height is {} bytes\n",
+      Print(console.out,
+            "the plan does not fit into the capacity of {} bytes: the best height is {} bytes\n",
             *options.capacity, arena.height);
   }
   if (const absl::Status status = WriteTargets(options, *files); !status.ok())

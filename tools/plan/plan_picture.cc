@@ -168,8 +168,9 @@ std::string DrawPlan(const LifetimeTable& table, const Plan& plan, const PlanPic
   const double gap_pct =
       100 * (static_cast<double>(plan.height) / static_cast<double>(picture.bound) - 1);
   const std::string title = fmt::format(
-      "{}: {} buffers, height {} bytes ({}), bound {} bytes, {:.2f} % above it", picture.name,
-      table.buffers.size(), plan.height, FormatBytes(plan.height), picture.bound, gap_pct);
+      "{0}: {1} buffers, height {2} bytes ({3}), {5:.2f} % above the bound of {4} bytes",
+      picture.name, table.buffers.size(), plan.height, FormatBytes(plan.height), picture.bound,
+      gap_pct);
   Svg svg(kWidth, kHeight, title);
   svg.Text(kLeft, 28, title, "start", 16);
   const Scale scale = ScaleOf(table, plan, picture);

@@ -78,7 +78,7 @@ std::vector<std::vector<Buffer>> PackedPrograms::Unpack() const {
   while (!rest.empty()) {
     const std::string_view line = TakeLine(rest);
     const std::string_view word = line.substr(0, line.find(' '));
-    COPPICE_CHECK(word == "shape" || word == "sizes", "a shape or the sizes of one");
+    COPPICE_CHECK(word == "shape" || word == "sizes", "a line must begin with shape or sizes");
     const std::vector<int64_t> numbers = NumbersOf(line.substr(word.size()));
     if (word == "shape") {
       shape = ShapeOf(numbers);

@@ -37,8 +37,9 @@ constexpr Survey kSurveys[] = {
     {"memory", "graph_memory.tsv", "device bytes of graph execs, by kind of node", &FillMemory}};
 
 constexpr const char* kSummary =
-    "Measures the emulator's tables: what a capture forbids, and how much memory a graph takes.\n"
-    "Each survey prints a table: comments that begin with #, column names, rows; tabs between.";
+    "Measures a device for the emulator's tables: what a capture forbids, and how much memory a\n"
+    "graph takes. Each survey prints a table: comments that begin with #, column names and\n"
+    "rows, separated by tabs.";
 
 constexpr const char* kNotes =
     "Without --output the tables go to standard output. With it they are the files\n"
@@ -59,8 +60,8 @@ absl::StatusOr<File> OpenTable(const std::string& folder, const std::string& nam
   const std::string path = (std::filesystem::path(folder) / name).string();
   File file(error ? nullptr : std::fopen(path.c_str(), "w"));
   if (file != nullptr) return file;
-  return InvalidArgument("OpenTable: cannot write {}: {}; give --output a folder to write to", path,
-                         error ? error.message() : std::generic_category().message(errno));
+  return InvalidArgument("OpenTable: cannot write {}: {}; give a writable folder with --output",
+                         path, error ? error.message() : std::generic_category().message(errno));
 }
 
 // The lines that all tables have, then the survey's own. An error also ends the table.
@@ -102,9 +103,10 @@ ExitCode Run(const Survey& survey,
   std::FILE* const out = file != nullptr ? file.get() : console.out;
   const absl::Status status = Measure(survey, chosen->driver(), out, console.err);
   if (std::fflush(out) != 0 || std::ferror(out) != 0)
-    return fail(FailedPrecondition("the table cannot be written to its end: {}; free space",
-                                   std::generic_category().message(errno)),
-                kExitOutput);
+    return fail(
+        FailedPrecondition("the table cannot be written completely: {}; free some disk space",
+                           std::generic_category().message(errno)),
+        kExitOutput);
   return status.ok() ? kExitOk : fail(status, kExitDevice);
 }
 
@@ -122,7 +124,7 @@ ExitCode RunParsed(int argument_count, const char* const* arguments, const Conso
   command.SetFooter(fmt::format("Surveys:\n{}\n{}\n{}", names, kNotes, kExitCodes));
   command.AddChoices("survey", wanted, known, "SURVEY", "Surveys to run, default all");
   command.AddParsed("--device", &ParseDeviceChoice, device,
-                    "auto (the default: cuda where there is a device), host or cuda");
+                    "auto (the default: cuda if there is a device), host or cuda");
   command.AddText("--output", output, "DIR", "Folder for the tables; made if it is absent");
   if (const std::optional<ExitCode> end = command.Parse(argument_count, arguments, console))
     return *end;

@@ -56,11 +56,12 @@ absl::StatusOr<Verdict> Try(const Subject& subject,
 }  // namespace
 
 absl::Status FillLegality(const SurveyRun& run) {
-  run.Comment("each row: one call while a non-blocking stream captures, with fresh objects;");
+  run.Comment("each row: one call, on fresh objects, while a non-blocking stream is capturing;");
   run.Comment(
-      "the call touches nothing of it; thread: whether it comes from the thread that began");
-  run.Comment("the capture, the other has the default mode; result: a CUresult, 0 is success;");
-  run.Comment("capture: its status afterwards; evidence: measured by this program");
+      "the call does not use that stream; thread: same if the thread that began the capture");
+  run.Comment(
+      "makes the call, else another thread in the default mode; result: a CUresult, 0 is success;");
+  run.Comment("capture: status of the capture afterwards; evidence: measured by this program");
   run.Row("call", "mode", "thread", "result", "capture", "evidence");
   absl::Status failure;
   int64_t done = 0;

@@ -61,9 +61,10 @@ absl::StatusOr<Weight> Weigh(const Subject& subject, const GraphShape& shape, in
 }  // namespace
 
 absl::Status FillMemory(const SurveyRun& run) {
-  run.Comment("execs of one kind, linear; each row in a context of its own; one measurement");
-  run.Comment("bytes that cuMemGetInfo reports as taken since before the first exec, and what");
-  run.Comment("of them is left after all are destroyed; per exec and per node: as launched");
+  run.Comment(
+      "execs of linear graphs of one kind of node; each row is one measurement in a new context");
+  run.Comment("*_bytes: growth of the used memory (cuMemGetInfo) since before the first exec;");
+  run.Comment("destroyed_bytes: after all execs are destroyed; bytes_per_*: from launched_bytes");
   run.Row("kind", "nodes", "copies", "instantiated_bytes", "launched_bytes", "destroyed_bytes",
           "bytes_per_exec", "bytes_per_node");
   const int64_t rows = std::size(kNodeKinds) * std::size(kGraphNodeCounts);

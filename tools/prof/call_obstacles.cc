@@ -105,7 +105,7 @@ std::string CallObstacles::Bytes() const {
       trace_.budget > 0 ? " of a budget of " + FormatBytes(trace_.budget) : ", without a budget";
   if (const std::optional<int64_t> window = OptionOf(trace_, "window_bytes");
       window.value_or(0) > 0)
-    text += fmt::format(", windows are of {}", FormatBytes(*window));
+    text += fmt::format(", and a window has {}", FormatBytes(*window));
   return text;
 }
 

@@ -46,7 +46,8 @@ class TraceStream::Parser {
     // A session that was killed leaves half a line; one that is whole but for its newline is read.
     // Half a line defines nothing and is no event, so that what comes before is all there is.
     if (status.ok() || whole || line_ > 1) return whole ? status : absl::OkStatus();
-    return Error("the line is cut off: " + Quote(line), "give a trace of a session that had begun");
+    return Error("the line is cut off: " + Quote(line),
+                 "give a trace of a session that has started");
   }
 
   PoolTrace& trace() { return trace_; }
@@ -80,11 +81,12 @@ class TraceStream::Parser {
   };
 
   absl::Status ParseAny(std::string_view line) {
-    if (trace_.ended) return Error("the line comes after the end", "keep one session per file");
+    if (trace_.ended)
+      return Error("the line comes after the end of the trace", "keep one session per file");
     if (line_ > 1 && line.starts_with('[')) return ParseEvent(line);
     // Not by a callback: the parser would go through all of a list at the end of each of its parts.
     if (DepthOf(line) > kDepthMax)
-      return Error(fmt::format("the line is nested more than {} deep", kDepthMax),
+      return Error(fmt::format("the line is nested more than {} levels deep", kDepthMax),
                    "give a file that SessionOptions::trace wrote");
     const Json object = Json::parse(line, /*cb=*/nullptr, /*allow_exceptions=*/false);
     if (!object.is_object())
@@ -106,11 +108,11 @@ class TraceStream::Parser {
     } else if (object.contains("program")) {
       ParseProgram(fields);
     } else {
-      return Error("the definition is of no program, bucket, node, failure, mark or policy",
-                   fmt::format("give a trace of the schema {}", kPoolTraceSchema));
+      return Error("the definition is not of a program, bucket, node, failure, mark or policy",
+                   fmt::format("give a trace with schema {}", kPoolTraceSchema));
     }
     if (fields.wrong().empty()) return absl::OkStatus();
-    return Error(fields.wrong(), fmt::format("give a trace of the schema {}", kPoolTraceSchema));
+    return Error(fields.wrong(), fmt::format("give a trace with schema {}", kPoolTraceSchema));
   }
 
   void ParseHeader(Fields& fields) {
@@ -133,7 +135,7 @@ class TraceStream::Parser {
     program.spec = fields.ObjectText("spec");
     program.policies = fields.ObjectTexts("policies");
     ParseJoint(fields, program);
-    if (!programs_.Add(program.id)) fields.Refuse("program", "a number of its own");
+    if (!programs_.Add(program.id)) fields.Refuse("program", "a unique number");
   }
 
   void ParseBucket(Fields& fields) {
@@ -144,7 +146,7 @@ class TraceStream::Parser {
     bucket.lane = static_cast<int>(fields.Integer("lane", 0, trace_.lanes - 1));
     bucket.extents = fields.Integers("extents");
     bucket.scalars = fields.Words("scalars");
-    if (!buckets_.Add(bucket.id)) fields.Refuse("bucket", "a number of its own");
+    if (!buckets_.Add(bucket.id)) fields.Refuse("bucket", "a unique number");
   }
 
   void ParseFailure(Fields& fields) {
@@ -153,19 +155,19 @@ class TraceStream::Parser {
     failure.driver_call = fields.Text("driver_call");
     failure.code = fields.Text("code");
     failure.message = fields.Text("message");
-    if (!failures_.Add(failure.id)) fields.Refuse("failure", "a number of its own");
+    if (!failures_.Add(failure.id)) fields.Refuse("failure", "a unique number");
   }
 
   void ParseMark(Fields& fields) {
     const int64_t id = fields.Integer("mark", 0);
     trace_.marks.push_back(fields.Text("name"));
-    if (!marks_.Add(id)) fields.Refuse("mark", "a number of its own");
+    if (!marks_.Add(id)) fields.Refuse("mark", "a unique number");
   }
 
   void ParsePolicy(Fields& fields) {
     const int64_t id = fields.Integer("policy", 0);
     trace_.policies.push_back(fields.ObjectText("document"));
-    if (!policies_.Add(id)) fields.Refuse("policy", "a number of its own");
+    if (!policies_.Add(id)) fields.Refuse("policy", "a unique number");
   }
 
   static void ParseJoint(Fields& fields, TracedProgram& program) {
@@ -186,7 +188,7 @@ class TraceStream::Parser {
     node.bucket = buckets_.Find(fields.Integer("bucket", 0));
     if (node.bucket < 0) fields.Refuse("bucket", "a bucket defined above");
     ReadNode(fields, node);
-    if (!nodes_.Add(node.id)) fields.Refuse("node", "a number of its own");
+    if (!nodes_.Add(node.id)) fields.Refuse("node", "a unique number");
   }
 
   absl::Status ParseEvent(std::string_view line) {
@@ -196,14 +198,15 @@ class TraceStream::Parser {
     int64_t lane = -1;
     const bool opened = scanner.Take('[') && scanner.TakeInteger(0, event.time_ns) &&
                         scanner.Take(',') && scanner.TakeText(name);
-    if (!opened) return BadEvent("an event begins with [nanoseconds, \"name\", lane", scanner);
+    if (!opened) return BadEvent("an event must begin with [nanoseconds, \"name\", lane", scanner);
     if (!FindEvent(name, event.what))
       return Error(fmt::format("the schema {} has no event {}", kPoolTraceSchema, Quote(name)),
-                   "read the trace with the coppice that wrote it");
+                   "read the trace with the version of coppice that wrote it");
     const bool laned = scanner.Take(',') && scanner.TakeInteger(-1, lane) && lane < trace_.lanes;
     // Calls are numbered per lane, and buckets and nodes are of one.
     if (!laned || (lane < 0 && event.what.index() <= TraceEvent(ExpireEvent()).index()))
-      return BadEvent(fmt::format("'{}' names no lane of {}", name, trace_.lanes), scanner);
+      return BadEvent(fmt::format("'{}' does not name one of the {} lanes", name, trace_.lanes),
+                      scanner);
     event.lane = static_cast<int>(lane);
     event.line = line_;
     ValueReader read(*this, scanner);
@@ -312,7 +315,7 @@ class TraceStream::Parser {
 
   absl::Status BadEvent(const std::string& what, const Scanner& scanner) const {
     return Error(fmt::format("{}, at {}", what, Quote(scanner.rest())),
-                 fmt::format("give a trace of the schema {}", kPoolTraceSchema));
+                 fmt::format("give a trace with schema {}", kPoolTraceSchema));
   }
 
   void Account(const TracedEvent& event) {

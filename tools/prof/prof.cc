@@ -52,7 +52,8 @@ absl::StatusOr<ProfOutput> OutputOf(const ProfOptions& options, std::string_view
   const bool prints = options.json || options.ascii;
   if (options.out == "-" && prints)
     return InvalidArgument(
-        "-o - and {} both print on standard output; give one, or -o FILE{} with the other",
+        "-o - and {} both print to standard output; give only one of them, or -o FILE{} instead of "
+        "-o -",
         options.json ? "--json" : "--ascii", suffix);
   ProfOutput output = {.path = options.out};
   if (output.path.empty() && !prints) {
@@ -91,7 +92,7 @@ absl::StatusOr<std::vector<bool>> ChoosePrograms(const PoolTrace& trace, const s
     chosen.push_back(name.empty() || name == program.name || name == labels.back());
   }
   if (name.empty() || std::find(chosen.begin(), chosen.end(), true) != chosen.end()) return chosen;
-  return InvalidArgument("no program of the trace is called {}; there are: {}", Quote(name),
+  return InvalidArgument("the trace has no program {}; its programs are {}", Quote(name),
                          fmt::join(labels, ", "));
 }
 
@@ -100,10 +101,11 @@ std::string NoteGaps(const PoolTrace& trace) {
   if (trace.dropped > 0) {
     note += fmt::format(
         "note: {} events were dropped because a ring was full, so counts are too low; make "
-        "TraceOptions::events_per_lane larger, or wait_when_full\n",
+        "TraceOptions::events_per_lane larger, or set wait_when_full\n",
         trace.dropped);
   }
-  if (!trace.ended) note += "note: the trace has no end: the session still ran, or ended badly\n";
+  if (!trace.ended)
+    note += "note: the trace has no end: the session was still running, or ended abnormally\n";
   return note;
 }
 

@@ -117,8 +117,9 @@ class TraceChecker {
       if (!Meet(state.footprint, {region})) continue;
       Report(
           "around", node.line,
-          fmt::format("the plan of node {} covers bytes of [{}, {}), which it was planned around",
-                      node.id, region.begin, region.end),
+          fmt::format(
+              "the plan of node {} covers bytes of [{}, {}), although it was planned around them",
+              node.id, region.begin, region.end),
           {{"node", node.id}, {"begin", region.begin}, {"end", region.end}});
     }
   }
@@ -191,14 +192,14 @@ class TraceChecker {
     const Numbers numbers = {{"lane", event.lane}, {"call", call.call}, {"after", lane.last_call}};
     const bool lossy = lane.reliable_from == kUnknown;
     if (call.call <= lane.last_call) {
-      Report(
-          "calls", event.line,
-          fmt::format("call {} follows call {} on lane {}", call.call, lane.last_call, event.lane),
-          numbers);
+      Report("calls", event.line,
+             fmt::format("call {} follows call {} on lane {}, but call numbers must increase",
+                         call.call, lane.last_call, event.lane),
+             numbers);
     } else if (strict_ && call.call > lane.last_call + 1 && !lossy) {
       Report("incomplete", event.line,
-             fmt::format("call {} follows call {} on lane {}: those between failed to launch, or "
-                         "are lost",
+             fmt::format("call {} follows call {} on lane {}: the calls between them failed to "
+                         "launch, or their events are lost",
                          call.call, lane.last_call, event.lane),
              numbers);
     }
@@ -219,7 +220,7 @@ class TraceChecker {
 
   // What is wrong with the node that a call launches.
   std::string Fate(const CallEvent& call) const {
-    if (call.node < 0) return "a graph and names none";
+    if (call.node < 0) return "a graph, but names none";
     const int64_t id = IdOf(call.node);
     switch (nodes_[static_cast<size_t>(call.node)].life) {
       case Life::kNone:
@@ -227,7 +228,7 @@ class TraceChecker {
       case Life::kGone:
         return fmt::format("node {}, which was evicted", id);
       case Life::kLive:
-        return fmt::format("node {}, which is of another bucket or lane", id);
+        return fmt::format("node {}, which belongs to another bucket or lane", id);
     }
     return {};
   }
@@ -273,12 +274,11 @@ class TraceChecker {
     for (const Covered& covered : lane.covered) {
       const auto found = lane.leases.find(covered.call);
       if (found == lane.leases.end() || found->second.expired_by != 0) continue;
-      Report(
-          "overwritten", covered.line,
-          fmt::format("the plan of call {} covers the outputs of call {}, leased in line {}, and "
-                      "nothing says that they expired",
-                      covered.by, covered.call, found->second.line),
-          {{"call", covered.by}, {"outputs_of", covered.call}});
+      Report("overwritten", covered.line,
+             fmt::format("the plan of call {} covers the outputs of call {}, leased in line {}, "
+                         "but no event says that these expired",
+                         covered.by, covered.call, found->second.line),
+             {{"call", covered.by}, {"outputs_of", covered.call}});
       Expire(lane, covered.call, covered.by);
     }
     lane.covered.clear();
@@ -312,13 +312,15 @@ class TraceChecker {
     const bool all_known = std::find(known_.begin(), known_.end(), false) == known_.end();
     if (all_known && sum != bytes.total_bytes) {
       Report("conservation", event.line,
-             fmt::format("the total is {} bytes, the sum of all kinds {}; '{}' was set to {}",
-                         bytes.total_bytes, sum, NameOf(bytes.kind), bytes.bytes),
+             fmt::format(
+                 "the total is {} bytes, but the sum of all kinds is {}, after '{}' was set to {}",
+                 bytes.total_bytes, sum, NameOf(bytes.kind), bytes.bytes),
              {{"total", bytes.total_bytes}, {"sum", sum}, {"difference", bytes.total_bytes - sum}});
     }
     if (trace_.budget > 0 && bytes.total_bytes > trace_.budget) {
       Report("over_budget", event.line,
-             fmt::format("the total is {} bytes, the budget {}", bytes.total_bytes, trace_.budget),
+             fmt::format("the total is {} bytes, but the budget is {}", bytes.total_bytes,
+                         trace_.budget),
              {{"total", bytes.total_bytes}, {"budget", trace_.budget}});
     }
   }
@@ -326,8 +328,9 @@ class TraceChecker {
   void PlayStatics(const TracedEvent& event, const StaticsEvent& statics) {
     if (statics.bytes <= statics.total_bytes) return;
     Report("conservation", event.line,
-           fmt::format("the statics of program '{}' are {} bytes, those of all programs {}",
-                       LabelOfProgram(trace_, statics.program), statics.bytes, statics.total_bytes),
+           fmt::format(
+               "the statics of program '{}' take {} bytes, but those of all programs take only {}",
+               LabelOfProgram(trace_, statics.program), statics.bytes, statics.total_bytes),
            {{"total", statics.total_bytes},
             {"sum", statics.bytes},
             {"difference", statics.total_bytes - statics.bytes}});
@@ -365,7 +368,7 @@ class TraceChecker {
     const Leased* leased = FindLease(LaneOf(event), use.other_call, event, "read");
     if (leased == nullptr || leased->expired_by == 0) return;
     Report("stale", event.line,
-           fmt::format("call {} on lane {} reads outputs of call {}, which call {} wrote over",
+           fmt::format("call {} on lane {} reads outputs of call {}, which call {} overwrote",
                        use.call, event.lane, use.other_call, leased->expired_by),
            {{"lane", event.lane},
             {"call", use.call},
@@ -421,13 +424,13 @@ class TraceChecker {
       std::sort(left.begin(), left.end(),
                 [](const auto& a, const auto& b) { return a.first < b.first; });
       for (const auto& [call, leased] : left) {
-        Report("leak", line,
-               fmt::format("the outputs of call {} on lane {}, leased in line {}, were never given "
-                           "up",
-                           call, i, leased.line),
-               {{"lane", static_cast<int64_t>(i)},
-                {"outputs_of", call},
-                {"leased_line", leased.line}});
+        Report(
+            "leak", line,
+            fmt::format("the outputs of call {} on lane {}, leased in line {}, were never released",
+                        call, i, leased.line),
+            {{"lane", static_cast<int64_t>(i)},
+             {"outputs_of", call},
+             {"leased_line", leased.line}});
       }
     }
   }

@@ -41,7 +41,7 @@ std::string FindingsText(const PoolTrace& trace,
                          const TraceFindings& found,
                          size_t shown) {
   std::string text = NoteGaps(trace);
-  if (trace.dropped > 0) text += "note: what depends on dropped events is not judged\n";
+  if (trace.dropped > 0) text += "note: checks that depend on dropped events are left out\n";
   for (size_t i = 0; i < shown; ++i) {
     const TraceFinding& finding = found.findings[i];
     text += fmt::format("{}:{}: {}: {}\n", name, finding.line, finding.kind, finding.what);

@@ -63,10 +63,10 @@ std::string ToText(const PoolTrace& trace, const std::vector<BucketDrop>& drops)
                served ? fmt::format("x {:.2f}", drop.padding_factor) : ""});
   }
   return table.Format() +
-         "  frees: mapped bytes without it; with higher: without all that are as high or higher\n" +
+         "  frees: mapped bytes freed by dropping the bucket; with higher: by dropping it "
+         "and all at least as high\n" +
          (any_new
-              ? "  not recorded: its calls would record that bucket, which is as high: nothing is "
-                "freed\n"
+              ? "  not recorded: calls would record a bucket that is as high, so nothing is freed\n"
               : "") +
          "  * an estimate from a table\n";
 }

@@ -180,7 +180,7 @@ std::string PrintAddressMap(const AddressMap& map) {
   std::string text;
   for (int lane = 0; lane < map.trace.lanes; ++lane) {
     const int64_t top = std::max<int64_t>(map.HeightOf(lane), 1);
-    text += fmt::format("lane {}: 0 to {}; # alone, = shared with other buckets\n", lane,
+    text += fmt::format("lane {}: 0 to {}; # only this bucket, = shared with other buckets\n", lane,
                         FormatBytes(top));
     size_t width = 0;
     for (const int bucket : map.RowsOf(lane))
@@ -222,7 +222,8 @@ std::string PrintBucketMap(const AddressMap& map, int bucket) {
     }
   }
   std::string text = fmt::format(
-      "{}, node {}: address up to {}, steps 0 to {}; capitals are outputs, ~ is around{}\n",
+      "{}, node {}: addresses up to {}, steps 0 to {}; capitals are outputs, ~ is memory that the "
+      "plan avoids{}\n",
       map.NameOfBucket(bucket), node.id, FormatBytes(top), last,
       node.donated.empty() ? "" : ", - is donated");
   for (auto line = lines.rbegin(); line != lines.rend(); ++line)

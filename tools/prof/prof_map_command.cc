@@ -22,7 +22,7 @@ absl::StatusOr<int> ChooseBucket(const AddressMap& map, const ProfOptions& optio
     const int node = map.nodes[i];
     if (node >= 0 && !map.trace.nodes[static_cast<size_t>(node)].buffers.empty())
       return static_cast<int>(i);
-    return InvalidArgument("bucket {} ({}) has no graph with buffers; give another",
+    return InvalidArgument("bucket {} ({}) has no graph with buffers; give another bucket",
                            *options.bucket, map.NameOfBucket(static_cast<int>(i)));
   }
   return InvalidArgument("the trace has no bucket {}; see `coppice prof buckets {}`",

@@ -357,7 +357,7 @@ class MapPicture {
     if (rows.empty()) return y;
     const double bottom = y + kLaneHead + pitch_ * static_cast<double>(rows.size());
     svg.Text(left_, y + 14,
-             fmt::format("lane {}: {} high, {} live at once at most", lane,
+             fmt::format("lane {}: {} high, at most {} live at once", lane,
                          FormatBytes(map_.HeightOf(lane)), FormatBytes(map_.BoundOf(lane))),
              "start", 13);
     DrawAxis(axis, "address", y + kLaneHead - 8, bottom - 4, svg);
@@ -427,7 +427,7 @@ class MapPicture {
         map_.trace.budget == 0 ? "without a budget"
                                : fmt::format("of a budget of {}", FormatBytes(map_.trace.budget));
     svg.Text(left_, y + 14,
-             fmt::format("All memory of the session when it was most: {}, {}",
+             fmt::format("All memory of the session at its peak: {}, {}",
                          FormatBytes(map_.total_peak), budget),
              "start", 13);
     Axis axis = {.left = left_, .right = left_ + (kRight - left_) * kKindsShare};

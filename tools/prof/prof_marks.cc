@@ -126,7 +126,8 @@ ExitCode ProfMarks(const ProfOptions& options, const Console& console) {
   Print(console.out, "{}{}", NoteGaps(read->trace), MarksTable(*read, lines));
   if (read->trace.marks.empty())
     Print(console.out,
-          "  no mark was set; Session::trace().Mark, coppice_mark and coppice.prof.mark do\n");
+          "  no mark was set; set marks with Session::trace().Mark, coppice_mark or "
+          "coppice.prof.mark\n");
   if (lines < read->phases.size())
     Print(console.out, "  ... and {} more; give --limit\n", read->phases.size() - lines);
   return kExitOk;

@@ -137,7 +137,8 @@ std::string ToText(const TracedProgram& program, const ProgramTraffic& symbols) 
   for (size_t i = 0; i < symbols.size(); ++i) {
     const SymbolTraffic& traffic = symbols[i];
     text += fmt::format(
-        "program {}, size {}: {} calls up to {}, {} of them in a bucket; ladders up to {}\n",
+        "program {}, size {}: {} calls of sizes up to {}, {} of them in a bucket; ladders up to "
+        "{}\n",
         LabelOf(program), SymbolName(program, i), traffic.calls, traffic.sizes.largest(),
         traffic.bucketed, traffic.limit);
     TextTable table("lrr", {"ladder", "buckets", "waste"});
@@ -184,7 +185,7 @@ ExitCode ProfPolicy(const ProfOptions& options, const Console& console) {
     else
       text += ToText(trace->programs[i], programs[i]);
   }
-  if (!padded) text += "no call of these programs has a size to pad\n";
+  if (!padded) text += "no call of these programs has a size that can be padded\n";
   if (options.json)
     text = Dump({{"schema", kPoolTraceSchema},
                  {"ended", trace->ended},

@@ -108,7 +108,7 @@ std::string FormatSession(const TraceSummary& summary) {
                          summary.calls.padded_elements)});
   if (summary.calls.exact_replays > 0) {
     table.Add(
-        {"exact replays", fmt::format("{} at the sizes of their call, by {} executables",
+        {"exact replays", fmt::format("{} at the sizes of their calls, with {} executables",
                                       summary.calls.exact_replays, summary.calls.executables)});
   }
   table.Add({"graphs", fmt::format("{} recorded in {} buckets, {} evicted", summary.calls.recorded,

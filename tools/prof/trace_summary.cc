@@ -35,7 +35,7 @@ int64_t& At(int program, std::vector<int64_t>& values) {
 const char* MeaningOf(MemoryKind kind) {
   switch (kind) {
     case MemoryKind::kPlan:
-      return "mapped for graphs, whose plans share it";
+      return "mapped for graphs, and shared by their plans";
     case MemoryKind::kEager:
       return "mapped for warm-up and eager runs, and their leases";
     case MemoryKind::kStaging:
@@ -47,9 +47,9 @@ const char* MeaningOf(MemoryKind kind) {
     case MemoryKind::kConstants:
       return "mapped for constants";
     case MemoryKind::kSpare:
-      return "kept for the next growth";
+      return "kept for later growth";
     case MemoryKind::kIncluded:
-      return "of graphs in the application's captures";
+      return "used by graphs in the application's captures";
     case MemoryKind::kGraphs:
       return "executable graphs in the driver, an estimate";
     case MemoryKind::kExternal:

@@ -104,7 +104,7 @@ class SummaryTally {
 // What a kind of memory holds, in a few words; and what statics are.
 const char* MeaningOf(MemoryKind kind);
 inline constexpr const char* kStaticsMeaning =
-    "the application's, beside the total: weights and caches that are bound";
+    "held by the application and not part of the total: bound weights and caches";
 
 // Reads the trace at `path`. Errors and cost: as ReadPoolTrace.
 absl::StatusOr<TraceSummary> SummarizeTrace(const std::string& path);

@@ -133,7 +133,7 @@ class Fields {
     const nlohmann::json* value = Find(key);
     if (value != nullptr && value->is_string())
       return Printable(value->get_ref<const std::string&>());
-    Refuse(key, "a text");
+    Refuse(key, "a string");
     return {};
   }
 
@@ -177,7 +177,7 @@ class Fields {
   }
   std::vector<std::string> Texts(const char* key) {
     std::vector<std::string> texts = Values<std::string>(
-        key, "texts", [](const nlohmann::json& value) { return value.is_string(); });
+        key, "strings", [](const nlohmann::json& value) { return value.is_string(); });
     for (std::string& text : texts)
       text = Printable(text);
     return texts;

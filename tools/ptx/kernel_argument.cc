@@ -23,7 +23,7 @@ namespace coppice {
 namespace {
 
 constexpr const char* kForms =
-    "give in:x.npy, out:y.npy:f32:64x64, inout:q.npy:r.npy, null, or a value as i32:1000 or "
+    "give in:x.npy, out:y.npy:f32:64x64, inout:q.npy:r.npy, null, or a value such as i32:1000 or "
     "f32:0.125";
 
 std::optional<DType> FindDType(std::string_view name) {
@@ -110,9 +110,9 @@ absl::StatusOr<KernelArgument> ParseOutput(std::string_view rest, KernelArgument
   if (rest.empty() || !dtype || !dims) {
     return InvalidArgument(
         "{}: {}; give out:FILE:TYPE:SHAPE with a type of f16, bf16, f32, f64, bool, i8 to i64, u8 "
-        "to u64, and a shape of up to {} extents as 64x64",
+        "to u64, and a shape of up to {} extents, such as 64x64",
         argument.text,
-        rest.empty() ? std::string("no file, type and shape")
+        rest.empty() ? std::string("the file, the type or the shape is missing")
         : !dtype     ? fmt::format("{} is not a type", Quote(type))
                      : fmt::format("{} is not a shape", Quote(shape)),
         kRankMax);
@@ -141,7 +141,7 @@ absl::StatusOr<KernelArgument> ParseKernelArgument(const std::string& text) {
     argument.input = TakeFirst(rest);
     argument.output = rest;
     if (argument.input.empty() || rest.empty() || rest.find(':') != std::string_view::npos)
-      return InvalidArgument("{}: two files belong here; give inout:FILE:FILE", text);
+      return InvalidArgument("{}: inout needs two files; give inout:FILE:FILE", text);
     return argument;
   }
   for (const ValueType& type : kValueTypes) {

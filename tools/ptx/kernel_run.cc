@@ -35,7 +35,7 @@ absl::Status CheckExtents(const char* option,
                           const LaunchExtents& most) {
   for (size_t i = 0; i < extents.size(); ++i)
     if (extents[i] > most[i])
-      return InvalidArgument("{} {}: there may be at most {}; give a smaller launch", option,
+      return InvalidArgument("{} {}: the maximum is {}; give a smaller launch", option,
                              fmt::join(extents, ","), fmt::join(most, ","));
   return absl::OkStatus();
 }
@@ -51,12 +51,11 @@ absl::Status CheckBlock(const ptx::Kernel& kernel, const LaunchExtents& block) {
   const bool any = required[0] == 0;
   if (!any && !std::equal(block.begin(), block.end(), required.begin(),
                           [](unsigned a, int b) { return static_cast<int>(a) == b; }))
-    return InvalidArgument("--block {}: kernel {} is compiled for blocks of {}; give that",
+    return InvalidArgument("--block {}: kernel {} is compiled for blocks of {}; give that size",
                            fmt::join(block, ","), name, fmt::join(required, ","));
   if (CountOf(block) > static_cast<uint64_t>(kernel.max_threads))
     return InvalidArgument(
-        "--block {}: these are {} threads, but kernel {} may have {}; give "
-        "fewer",
+        "--block {}: this block has {} threads, but kernel {} allows at most {}; give fewer",
         fmt::join(block, ","), CountOf(block), name, kernel.max_threads);
   return absl::OkStatus();
 }
@@ -67,8 +66,8 @@ absl::Status CheckCooperative(const ptx::Launch& launch) {
                                                       uint64_t{1}, kBlocksPerMultiprocessor);
   if (!launch.cooperative || CountOf(launch.grid) <= most) return absl::OkStatus();
   return InvalidArgument(
-      "--grid {}: these are {} blocks, but in a cooperative launch at most {} run at once; give a "
-      "smaller grid",
+      "--grid {}: this grid has {} blocks, but in a cooperative launch at most {} run at once; "
+      "give a smaller grid",
       fmt::join(launch.grid, ","), CountOf(launch.grid), most);
 }
 
@@ -91,7 +90,7 @@ std::string WantedFor(const ptx::Place& parameter) {
     case kAddressBytes:
       return "give in, out, inout, null, i64, u64 or f64";
     default:
-      return "no argument has so many, so this kernel cannot be run here";
+      return "no argument has that size, so this command cannot run the kernel";
   }
 }
 
@@ -106,11 +105,11 @@ absl::StatusOr<KernelRun> KernelRun::Prepare(const PtxRunOptions& options) {
   if (!program.ok()) return AtFile(options.file, program.status());
   run.program_ = *std::move(program);
   if (run.program_->global_bytes() > kVariableBytesMax)
-    return InvalidArgument("{}: its variables have {} bytes; declare at most {}", options.file,
-                           run.program_->global_bytes(), kVariableBytesMax);
+    return InvalidArgument("{}: the variables in this file have {} bytes; declare at most {}",
+                           options.file, run.program_->global_bytes(), kVariableBytesMax);
   run.launch_.kernel = run.program_->FindKernel(options.kernel);
   if (run.launch_.kernel == nullptr)
-    return InvalidArgument("{}: there is no kernel {}; there are: {}", options.file,
+    return InvalidArgument("{}: there is no kernel {}; kernels: {}", options.file,
                            Quote(options.kernel), ListOf(run.program_->kernels()));
   COPPICE_RETURN_IF_ERROR(run.SetShape(options));
   COPPICE_RETURN_IF_ERROR(run.AddArguments(options));
@@ -120,8 +119,9 @@ absl::StatusOr<KernelRun> KernelRun::Prepare(const PtxRunOptions& options) {
 
 absl::Status KernelRun::SetShape(const PtxRunOptions& options) {
   if (!options.grid || !options.block)
-    return InvalidArgument("{} is missing; give blocks of a grid and threads of a block as X,Y,Z",
-                           options.grid ? "--block" : "--grid");
+    return InvalidArgument(
+        "{} is missing; give the blocks of the grid and the threads of a block as X,Y,Z",
+        options.grid ? "--block" : "--grid");
   launch_.grid = *options.grid;
   launch_.block = *options.block;
   launch_.dynamic_shared_bytes = options.shared_bytes;
@@ -135,13 +135,15 @@ absl::Status KernelRun::SetShape(const PtxRunOptions& options) {
         options.file, kernel().code->name, kernel().shared_bytes, kBlockSharedBytesMax);
   if (kernel().shared_bytes + options.shared_bytes > kBlockSharedBytesMax)
     return InvalidArgument(
-        "--shared {}: with {} static bytes of kernel {} a block has more than {}; give less",
+        "--shared {}: with the {} static bytes of kernel {}, a block has more than {} bytes; give "
+        "less",
         options.shared_bytes, kernel().shared_bytes, kernel().code->name, kBlockSharedBytesMax);
   const std::array<unsigned, 3> cluster = ptx::ClusterOf(launch_);
   for (size_t i = 0; i < cluster.size(); ++i)
     if (launch_.grid[i] % cluster[i] != 0)
-      return InvalidArgument("--grid: {} blocks are not a multiple of the {} of a cluster of {}",
-                             launch_.grid[i], cluster[i], kernel().code->name);
+      return InvalidArgument(
+          "--grid: {} blocks are not a multiple of the cluster extent {} of kernel {}",
+          launch_.grid[i], cluster[i], kernel().code->name);
   return CheckCooperative(launch_);
 }
 
@@ -149,8 +151,8 @@ absl::Status KernelRun::AddArguments(const PtxRunOptions& options) {
   const std::vector<ptx::Place>& parameters = kernel().code->parameters;
   if (options.arguments.size() != parameters.size())
     return InvalidArgument(
-        "kernel {} has {} parameters, but there are {} arguments; give one --arg for each, as "
-        "`coppice ptx check` lists them",
+        "kernel {} has {} parameters, but {} arguments are given; give one --arg for each "
+        "parameter, in the order that `coppice ptx check` lists",
         kernel().code->name, parameters.size(), options.arguments.size());
   std::vector<std::string> inputs = {options.file};
   std::vector<std::string> outputs;
@@ -158,7 +160,7 @@ absl::Status KernelRun::AddArguments(const PtxRunOptions& options) {
     Argument& argument = arguments_.emplace_back();
     COPPICE_ASSIGN_OR_RETURN(argument.given, ParseKernelArgument(options.arguments[i]));
     if (argument.given.bytes != parameters[i].bytes)
-      return InvalidArgument("{}: it has {} bytes, but parameter {}, {}, has {}; {}",
+      return InvalidArgument("{}: the argument has {} bytes, but parameter {}, {}, has {}; {}",
                              options.arguments[i], argument.given.bytes, i, parameters[i].name,
                              parameters[i].bytes, WantedFor(parameters[i]));
     inputs.push_back(argument.given.input);

@@ -41,7 +41,8 @@ absl::StatusOr<LaunchExtents> ParseLaunchExtents(const std::string& text) {
   for (size_t i = 0; good && !rest.empty(); ++i)
     good = i < extents.size() && IsNumber(TakeItem(rest), &extents[i]) && extents[i] > 0;
   if (good) return extents;
-  return InvalidArgument("'{}' is not a launch; give whole numbers from 1, as 64 or 64,2,1", text);
+  return InvalidArgument(
+      "'{}' is not a launch size; give whole numbers of at least 1, such as 64 or 64,2,1", text);
 }
 
 absl::StatusOr<int64_t> ParseSharedBytes(const std::string& text) {
@@ -67,7 +68,7 @@ absl::StatusOr<ptx::Checks> ParseChecks(const std::string& text) {
     if (check == nullptr) {
       return InvalidArgument(
           "{} is not a check; give all, none, or some of races, harmless_races, uninitialized and "
-          "record, with commas between",
+          "record, separated by commas",
           Quote(name));
     }
     *check = true;

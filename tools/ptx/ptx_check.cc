@@ -89,8 +89,9 @@ std::string Format(const ptx::KernelSurvey& kernel, const std::string& file) {
   if (!kernel.parameters.empty()) text += table.Format();
   text += FormatOpcodes(kernel);
   for (const ptx::KernelSurvey::Refused& each : kernel.refused)
-    text += fmt::format("  {}:{}: {} in {} is not executed; compile for sm_80, sm_89 or sm_90\n",
-                        file, each.line, each.opcode, each.function);
+    text += fmt::format(
+        "  {}:{}: the emulator cannot execute {} in {}; compile for sm_80, sm_89 or sm_90\n", file,
+        each.line, each.opcode, each.function);
   return text + "\n";
 }
 

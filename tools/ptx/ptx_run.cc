@@ -96,7 +96,8 @@ std::string Format(const PtxRunOptions& options,
     text += finding.Describe() + "\n";
   const ptx::Counts& counts = outcome.counts;
   text += fmt::format(
-      "kernel {}, grid {}, block {}, {} of static and {} of dynamic shared memory, seed {}\n"
+      "kernel {}, grid {}, block {}, {} bytes of static and {} bytes of dynamic shared memory, "
+      "seed {}\n"
       "  instructions  {} of warps, {} of lanes\n"
       "  loads         {} of lanes\n"
       "  stores        {} of lanes\n",

@@ -23,8 +23,8 @@ OWN_PAGES = ("bench", "package", "prof")  # Commands with many subcommands.
 OPENING = """\
 # {title}
 
-This page has what `--help` prints. [The command](../../command.md) says what you can do with it. If
-a command has no exit codes here, it has those of [`coppice`](coppice.md#coppice).
+This page shows what `--help` prints. [The command](../../command.md) says what you can do with it.
+If a command has no exit codes here, it has those of [`coppice`](coppice.md#coppice).
 
 """
 COLUMNS = 100

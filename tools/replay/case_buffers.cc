@@ -40,8 +40,8 @@ absl::StatusOr<package::Package> OpenShown(const std::string& path,
   absl::StatusOr<package::Package> opened = package::Package::Open(shown, {});
   if (!opened.ok())
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "with the temporaries of its programs as outputs, the package does not open, "
-                     "as where a program is part of another one: {}",
+                     "the package does not open with the temporaries of its programs as outputs, "
+                     "for example because one program is part of another: {}",
                      MessageOf(opened.status()));
   return opened;
 }

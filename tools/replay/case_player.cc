@@ -39,15 +39,16 @@ absl::StatusOr<HostArray> StaticOf(const Case& value,
   }
   if (tensor.empty()) {
     const bool is_float = FloatFormat::Of(buffer.dtype).has_value();
-    AddNote(fmt::format("static input '{}' is {}: the case does not have its values", buffer.name,
-                        is_float ? "noise" : "zeros"),
+    AddNote(fmt::format(
+                "static input '{}' is filled with {}, because the case does not have its values",
+                buffer.name, is_float ? "noise" : "zeros"),
             notes);
     return is_float ? DrawArray(buffer.dtype, dims, {.seed = input + 1})
                     : ZeroArray(buffer.dtype, dims);
   }
   HostArray array = ArrayOf(value.tensors.at(tensor));
   if (array.dtype == buffer.dtype && array.dims == dims) return array;
-  return InvalidArgument("static input '{}' is {} in the case, and {} in the package", buffer.name,
+  return InvalidArgument("static input '{}' is {} in the case, but {} in the package", buffer.name,
                          ShapeText(array.dtype, array.dims), ShapeText(buffer.dtype, dims));
 }
 
@@ -146,8 +147,9 @@ absl::Status Player::Register(int index) {
       program.scalars.size() != recorded.scalars.size() ||
       InputNames(program, /*static_ones=*/false) != recorded.inputs ||
       InputNames(program, /*static_ones=*/true) != recorded.statics)
-    return InvalidArgument("program '{}' of {} has other sizes or inputs than the case says",
-                           recorded.package_program, source_.package);
+    return InvalidArgument(
+        "program '{}' of {} does not have the sizes and inputs that the case has",
+        recorded.package_program, source_.package);
   COPPICE_RETURN_IF_ERROR(device_->TakeConstants(in_package, source_.constants));
   PackageProgramOptions options;
   options.name = recorded.name;
@@ -189,9 +191,9 @@ absl::Status Player::WriteStatics(const CaseCall& call) {
     const HostArray array = ArrayOf(case_.tensors.at(call.statics[i].tensor));
     const std::vector<int64_t> dims(tensor.sizes.begin(), tensor.sizes.begin() + tensor.rank);
     if (array.dtype != tensor.dtype || array.dims != dims)
-      return InvalidArgument("call {}: static input '{}' is {}, and {} in the package", call.number,
-                             program_of(call).statics[i], ShapeText(array.dtype, array.dims),
-                             ShapeText(tensor.dtype, dims));
+      return InvalidArgument("call {}: static input '{}' is {} in the case, but {} in the package",
+                             call.number, program_of(call).statics[i],
+                             ShapeText(array.dtype, array.dims), ShapeText(tensor.dtype, dims));
     COPPICE_RETURN_IF_ERROR(device_->Write(tensor.data, Spread(array, tensor)));
   }
   return absl::OkStatus();

@@ -116,8 +116,8 @@ std::optional<Verdict> FindLost(const Case& value) {
     if (value.calls[i].arrived) continue;
     Verdict verdict = Begin(value, i, VerdictKind::kStaleInput, {});
     verdict.text =
-        "the device stopped before its inputs were staged, and the calls before it are right: an "
-        "input lies in memory that was freed, or other work of the device failed";
+        "the device stopped before the inputs of this call were staged, and earlier calls are "
+        "correct: an input lies in memory that was freed, or other work of the device failed";
     return verdict;
   }
   return std::nullopt;
@@ -132,8 +132,8 @@ absl::StatusOr<Examination> Examination::Create(const Case& value, const PlaySou
     const CaseProgram& program = value.programs[static_cast<size_t>(call.program)];
     if (!program.package_program.empty() && program.package_sha256 != package.manifest().sha256)
       return InvalidArgument(
-          "{}: its manifest has the SHA-256 {}, and that of program '{}' in the case has {}; give "
-          "the package that the case was recorded with",
+          "{}: the SHA-256 of its manifest is {}, but program '{}' in the case comes from a "
+          "manifest with {}; give the package that the case was recorded with",
           source.package, package.manifest().sha256, program.name, program.package_sha256);
   }
   return Examination(source, std::move(package));

@@ -101,8 +101,8 @@ absl::Status ReplayJob::Run(const Console& console) {
   }
   if (std::ranges::all_of(value.calls, is_callable)) {
     verdict_.text = fmt::format(
-        "program '{}' is a callable, whose kernels are not in the case; it has their sizes and "
-        "inputs",
+        "program '{}' is a callable, whose kernels are not in the case; the case has only the "
+        "sizes and inputs of its calls",
         value.programs[static_cast<size_t>(value.calls.back().program)].name);
     return absl::OkStatus();
   }
@@ -122,13 +122,14 @@ absl::Status ReplayJob::Run(const Console& console) {
   }
   verdict_ = *found;
   if (value.calls.size() < recorded)
-    verdict_.notes.push_back(fmt::format(
-        "{} of the {} calls of the case were run; --calls has more", value.calls.size(), recorded));
+    verdict_.notes.push_back(
+        fmt::format("{} of the {} calls of the case were run; give a larger --calls to run more",
+                    value.calls.size(), recorded));
   if (options_.shrink) COPPICE_RETURN_IF_ERROR(Shrink(examination, value, console));
   if (options_.buffers.empty()) return absl::OkStatus();
   // The verdict stands, whatever becomes of these.
   const absl::Status written = WriteBuffers(value, {package, options_.constants}, options_.buffers);
-  if (!written.ok()) verdict_.notes.push_back("no buffers are written: " + MessageOf(written));
+  if (!written.ok()) verdict_.notes.push_back("no buffers were written: " + MessageOf(written));
   return absl::OkStatus();
 }
 

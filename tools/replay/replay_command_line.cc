@@ -16,7 +16,8 @@ constexpr const char* kNotes =
     "  baked_in       a kernel never reads a size or a scalar that it is given\n"
     "  stale_input    an input lies in memory that was freed\n"
     "  differs        outputs differ for another reason\n"
-    "  nothing, cannot_replay\n"
+    "  nothing        no problem was found\n"
+    "  cannot_replay  the kernels are not in the case, or a call does not match the package\n"
     "\n"
     "--shrink looks for the fewest calls and the smallest sizes with the same verdict, and writes\n"
     "them as a case.\n"
@@ -28,8 +29,8 @@ constexpr const char* kNotes =
     "  coppice replay fault.coppice-case --package decoder.zip --constants weights.safetensors\n"
     "\n"
     "Exit codes: 0 nothing is wrong; 2 a wrong option, or a file that cannot be read or does\n"
-    "not fit; 3 something is wrong, or the case cannot be run; 4 the output cannot be written;\n"
-    "5 a signal stopped it; 6 host memory ran out.";
+    "not match the case; 3 something is wrong, or the case cannot be run; 4 the output cannot be\n"
+    "written; 5 a signal stopped the command; 6 host memory ran out.";
 
 constexpr int64_t kSeedsMax = 1000;
 constexpr int64_t kCallsMax = 1'000'000;
@@ -41,20 +42,21 @@ void AddReplay(Command& command, ReplayOptions& options) {
   command.AddText("case", options.path, "CASE", "A file that a flight recorder wrote",
                   Command::Presence::kRequired);
   command.AddText("--package", options.package, "PACKAGE",
-                  "The package of the programs, a folder or a zip file, default the one in the\n"
-                  "case");
+                  "The package of the programs, a folder or a zip file; default: the package\n"
+                  "in the case");
   command.AddText("--constants", options.constants, "FILE.safetensors",
                   "Constants whose data is not in the package");
-  command.AddCount("--seeds", options.seeds, kSeedsMax,
-                   "Orders of blocks, warps and streams that padded calls run in, default 3");
+  command.AddCount(
+      "--seeds", options.seeds, kSeedsMax,
+      "Number of orders of blocks, warps and streams to run padded calls in,\ndefault 3");
   command.AddCount("--calls", options.calls, kCallsMax,
-                   "Run only the last N calls, and those whose outputs they read, default 32");
+                   "Run only the last N calls, and the calls whose outputs they read, default 32");
   command.AddFlag("--shrink", options.shrink, "Find the smallest case with the same verdict");
   command.AddText("-o,--output", options.output, "CASE",
                   "Write the shrunken case here, default CASE.shrunk");
   command.AddText("--buffers", options.buffers, "FOLDER",
-                  "Write every buffer of each call, as the call leaves it at its own sizes, to\n"
-                  "FOLDER/CALL/BUFFER.npy");
+                  "Write every buffer to FOLDER/CALL/BUFFER.npy, with the values at the end\n"
+                  "of each call at its own sizes");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 

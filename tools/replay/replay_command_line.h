@@ -15,7 +15,7 @@ void AddReplay(Command& command, ReplayOptions& options);
 
 // The subcommand, for a list of them.
 inline constexpr Subcommand kReplaySubcommand{
-    "replay", "Run the calls that a flight recorder kept, and name the wrong line",
+    "replay", "Rerun the calls that a flight recorder kept, and find the line at fault",
     &Declared<&AddReplay, &Replay>::On};
 
 }  // namespace coppice

@@ -67,9 +67,9 @@ class TraceParser {
       return Error("the line holds a NUL byte", "give a plain text file");
     const int64_t count = line.empty() ? 0 : std::count(line.begin(), line.end(), ',') + 1;
     if (count != field_count_)
-      return Error(
-          fmt::format("the row has {}, the header {}", Counted(count, "field"), field_count_),
-          "give every row the fields of the header");
+      return Error(fmt::format("the row has {}, but the header has {}", Counted(count, "field"),
+                               field_count_),
+                   "give every row the fields of the header");
     std::array<std::string_view, 3> fields;
     for (std::string_view& field : fields) {
       const size_t end = line.find(',');
@@ -103,8 +103,8 @@ class TraceParser {
       return Error(fmt::format("arrival_seconds is {}", Quote(field)),
                    fmt::format("give a number of seconds from 0 to {:.0e}", kArrivalMax));
     if (seconds < previous)
-      return Error(fmt::format("the request arrives at {} s, before the one above at {} s", seconds,
-                               previous),
+      return Error(fmt::format("the request arrives at {} s, but the request above it at {} s",
+                               seconds, previous),
                    "sort the rows by arrival_seconds");
     return seconds;
   }
@@ -170,7 +170,7 @@ absl::StatusOr<std::vector<Request>> ReadRequestTrace(const std::string& path, u
 absl::StatusOr<TraceKind> ParseTraceKind(const std::string& text) {
   for (const TraceKind kind : {TraceKind::kConversation, TraceKind::kCode, TraceKind::kMix})
     if (text == NameOf(kind)) return kind;
-  return InvalidArgument("'{}' is not a trace to generate; give conv, code or mix", text);
+  return InvalidArgument("'{}' is not a kind of trace; give conv, code or mix", text);
 }
 
 const char* NameOf(TraceKind kind) {
@@ -202,7 +202,7 @@ std::vector<Request> GenerateRequests(TraceKind kind, int64_t count, uint64_t se
 }
 
 int64_t FitRequests(int64_t shrink, int64_t context_max, std::vector<Request>& requests) {
-  COPPICE_CHECK(shrink >= 1 && context_max >= 1, "shrink and context_max are at least 1");
+  COPPICE_CHECK(shrink >= 1 && context_max >= 1, "shrink and context_max must be at least 1");
   int64_t cut_count = 0;
   for (Request& request : requests) {
     const Request wanted = {.arrival_seconds = request.arrival_seconds,

@@ -97,14 +97,15 @@ std::vector<bool> Follow(const VerifyScope& scope, size_t requests) {
 // A package has the sizes that it has; what does not fit is for its caller to change.
 absl::Status CheckFit(const RunOptions& options, const ModelSizes& sizes, const Job& job) {
   if (job.slots > sizes.slots)
-    return InvalidArgument("--slots {}: {} serves up to {} requests at once; give that or less",
-                           job.slots, options.package, sizes.slots);
+    return InvalidArgument(
+        "--slots {}: {} serves up to {} requests at once; give that number or less", job.slots,
+        options.package, sizes.slots);
   for (size_t i = 0; i < job.requests.size(); ++i) {
     const Request& request = job.requests[i];
     const int64_t tokens = request.input_tokens + request.output_tokens - 1;
     if (tokens > sizes.max_context)
       return InvalidArgument(
-          "--shrink {}: request {} takes {} tokens in its slot, and the context of {} has {}; give "
+          "--shrink {}: request {} takes {} tokens in its slot, but the context of {} has {}; give "
           "--shrink {}",
           job.shrink, i, tokens, options.package, sizes.max_context,
           CeilDivide(kContextTokens, sizes.max_context));
@@ -253,8 +254,8 @@ absl::StatusOr<Served> ChooseModel(const RunOptions& options, const Device& devi
   }
   if (options.relearn_period > 0 && served.prefill->is_exact() && served.decode->is_exact())
     return InvalidArgument(
-        "--relearn: prompts and batches have the policy exact, which pads nothing; give one with "
-        "buckets by --policy");
+        "--relearn: prompts and batches have the policy exact, which pads nothing; give a policy "
+        "with buckets by --policy");
   return served;
 }
 
@@ -318,7 +319,7 @@ absl::StatusOr<bool> MakeFolderIfNew(const std::string& path) {
   std::error_code code;
   const bool made = std::filesystem::create_directories(path, code);
   if (!code && std::filesystem::is_directory(path, code)) return made;
-  return InvalidArgument("{}: the folder cannot be made: {}; give another one", path,
+  return InvalidArgument("{}: the folder cannot be made: {}; give another folder", path,
                          code ? code.message() : "it is a file");
 }
 
@@ -383,10 +384,11 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
                     .ledger = {.time_calls = true, .latency = &LatencyModel::Documented()}});
   if (!device.ok()) return Fail(console, device.status(), kExitDevice);
   if (options.kernels == KernelChoice::kPtx && (*device)->is_cuda())
-    return Fail(console,
-                InvalidArgument("--kernels ptx: CUDA runs what was compiled for it; add "
-                                "--device host"),
-                kExitUsage);
+    return Fail(
+        console,
+        InvalidArgument(
+            "--kernels ptx: only the emulator can execute these kernels as PTX; add --device host"),
+        kExitUsage);
 
   const absl::StatusOr<Served> served = ChooseModel(options, **device, job);
   if (!served.ok()) return Fail(console, served.status(), CodeOf(served.status()));
@@ -407,7 +409,7 @@ ExitCode RunCommand(const RunOptions& options, const Console& console) {
     if (*folder) made_folders.push_back(path);
   }
   if (!options.quiet && !(*device)->cuda_absence().empty())
-    Print(console.err, "coppice run: on the host, because {}\n", (*device)->cuda_absence());
+    Print(console.err, "coppice run: running on the host, because {}\n", (*device)->cuda_absence());
   const absl::StatusOr<RunReport> report = RunJob(options, console, **device, job, *served);
   if (!report.ok()) {
     const bool budget =

@@ -131,14 +131,15 @@ void AddJob(const RunReport& report, Table& table) {
             report.slots);
   table.Row("policies", "prefill {}, decode {}", report.prefill_policy, report.decode_policy);
   table.Row("recorded", "{}",
-            report.order.empty() ? "as traffic meets the buckets" : "ahead, " + report.order);
+            report.order.empty() ? "when traffic first uses a bucket" : "ahead, " + report.order);
 }
 
 void AddCalls(const RunReport& report, const Figures& figures, Table& table) {
   table.Head("calls");
-  table.Row("calls", "{}{}", report.stats.calls,
-            report.poison ? " (each step twice, with two poisons in the padding)" : "");
-  table.Row("replays", "{} ({:.2f} % of the calls after warm-up and record)", figures.replays,
+  table.Row(
+      "calls", "{}{}", report.stats.calls,
+      report.poison ? " (each step twice, with a different poison in the padding each time)" : "");
+  table.Row("replays", "{} ({:.2f} % of the calls after warm-up and recording)", figures.replays,
             figures.replay_pct);
   table.Row("records", "{}", figures.records);
   table.Row("without a graph", "{}, {} of them warm-ups", figures.eager, figures.warm_ups);
@@ -147,7 +148,7 @@ void AddCalls(const RunReport& report, const Figures& figures, Table& table) {
             report.decode_buckets);
   table.Row("padding waste", "{:.1f} % of the staged elements", figures.pad_waste_pct);
   if (report.stats.exact_replays > 0)
-    table.Row("at exact sizes", "{} replays, by {} executables; nodes were set {} times",
+    table.Row("at exact sizes", "{} replays, with {} executables; nodes were set {} times",
               report.stats.exact_replays, figures.families, report.stats.patched_nodes);
 }
 
@@ -176,9 +177,9 @@ void AddSymbol(const RelearnedSymbol& symbol, Table& table) {
     return;
   }
   table.Row("  buckets after", "{}", ListOf(symbol.buckets_after));
-  table.Row("  before the first", "{:.2f} % of padding", symbol.before.served.waste_pct());
+  table.Row("  before the first", "{:.2f} % padding", symbol.before.served.waste_pct());
   const auto row = [&table](const char* label, const PaddingSum& sum) {
-    table.Row(label, "{:.2f} % of padding; {:.2f} % with the first buckets", sum.served.waste_pct(),
+    table.Row(label, "{:.2f} % padding; {:.2f} % with the first buckets", sum.served.waste_pct(),
               sum.at_rest.waste_pct());
   };
   if (symbol.after.steps > 0) row("  after the last", symbol.after);
@@ -189,7 +190,7 @@ void AddSymbol(const RelearnedSymbol& symbol, Table& table) {
 }
 
 void AddRelearned(const RelearnReport& report, Table& table) {
-  table.Head(fmt::format("relearned every {} steps of a program; padding in % of what steps bring",
+  table.Head(fmt::format("relearned every {} steps of a program; padding in % of the real sizes",
                          report.period)
                  .c_str());
   for (const RelearnedSymbol& symbol : report.symbols)
@@ -305,7 +306,7 @@ void AddResult(const RunReport& report, const Figures& figures, Table& table) {
       report.caching_allocator_bytes
           ? fmt::format("; a caching allocator: {}", FormatBytes(*report.caching_allocator_bytes))
           : "");
-  table.Row("speed", "{:.2f} us of the host for a replay, {:.2f} us of them in the {}",
+  table.Row("speed", "{:.2f} us of host time per replay, {:.2f} us of it in the {}",
             figures.replay_host_ns_p50 / 1e3, figures.replay_driver_ns_p50 / 1e3,
             report.device == "host" ? "emulator" : "driver");
   table.Row("padding", "{}; {}", PaddingOf("prefill", report.prefill_padding),

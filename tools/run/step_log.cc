@@ -22,8 +22,7 @@ absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Create(const std::string& fold
   std::unique_ptr<StepLog> log(new StepLog(folder));
   if (log->steps_ && log->logits_) return log;
   return FailedPrecondition(
-      "{}: steps.jsonl and logits.f32 cannot be written there; give a folder "
-      "that can be written to",
+      "{}: steps.jsonl and logits.f32 cannot be written in this folder; give a writable folder",
       folder);
 }
 
@@ -44,8 +43,8 @@ absl::Status StepLog::Finish() {
   steps_.flush();
   logits_.flush();
   if (steps_ && logits_) return absl::OkStatus();
-  return FailedPrecondition("{}: the log of steps could not be written to its end; free some space",
-                            folder_);
+  return FailedPrecondition(
+      "{}: the log of steps could not be written completely; free some disk space", folder_);
 }
 
 }  // namespace coppice

@@ -304,7 +304,7 @@ absl::Status Soak::Work(const SoakProgress& progress) {
 
 absl::Status Soak::Report(const SoakProgress& progress) const {
   const bool goes_on = !progress || progress(Done(), Goal());
-  return goes_on ? absl::OkStatus() : absl::CancelledError("its progress ended the soak");
+  return goes_on ? absl::OkStatus() : absl::CancelledError("the progress callback ended the soak");
 }
 
 // Two calls per bucket and round: one warms up or records, one replays.
@@ -487,8 +487,9 @@ void Soak::Count(const Subject& subject, const Drawn& drawn, const Lease& lease)
     ++traffic_calls_;
     if (lease.kind() == RunKind::kReplay) return;
     ++report_.strays;
-    Find(fmt::format("call {} of the traffic, {} words, took the path {} ({}); its graph was there",
-                     traffic_calls_, drawn.extent, NameOf(lease.kind()), NameOf(lease.reason())));
+    Find(fmt::format(
+        "call {} of the traffic, {} words, took the path {} ({}), although its graph exists",
+        traffic_calls_, drawn.extent, NameOf(lease.kind()), NameOf(lease.reason())));
   } else if (lease.kind() == RunKind::kEager) {
     ++report_.without_graph;
   }
@@ -502,7 +503,7 @@ void Soak::Check(const Subject& subject, const Drawn& drawn, int64_t place) {
   const auto [right, wrong] = std::mismatch(expected.begin(), expected.end(), actual.begin());
   if (right == expected.end()) return;
   ++report_.mismatches;
-  Find(fmt::format("call {}, program {}, {} words: word {} is {:#010x} for {:#010x}",
+  Find(fmt::format("call {}, program {}, {} words: word {} is {:#010x} instead of {:#010x}",
                    report_.checked, subject.name, drawn.extent, right - expected.begin(), *wrong,
                    *right));
 }
@@ -567,8 +568,8 @@ std::vector<std::string> FindGrowth(std::span<const SoakMemory> points, bool cud
   for (const Figure& figure : figures) {
     const int64_t growth = most(figure, points.last(quarter)) - most(figure, points.first(quarter));
     if (growth <= figure.slack_bytes) continue;
-    lines.push_back(fmt::format("{} memory grew by {} bytes; up to {} do not count as growth",
-                                figure.name, growth, figure.slack_bytes));
+    lines.push_back(fmt::format("{} memory grew by {} bytes; at most {} are allowed", figure.name,
+                                growth, figure.slack_bytes));
   }
   return lines;
 }

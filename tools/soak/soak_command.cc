@@ -61,16 +61,17 @@ void PrintTable(const SoakOptions& options, const Outcome& outcome, std::FILE* o
   const SoakMemory& last = report.memory.back();
   TextTable table("ll", {});
   const auto bytes = [&](const char* label, int64_t SoakMemory::*figure) {
-    table.Add({label, fmt::format("{} at first, {} at last", FormatBytes(first.*figure),
+    table.Add({label, fmt::format("{} at the start, {} at the end", FormatBytes(first.*figure),
                                   FormatBytes(last.*figure))});
   };
   table.Add({"device", fmt::format("{}: {}", outcome.device, outcome.device_name)});
   table.Add({"replays", fmt::format("{}, over {} buckets", report.replays, options.buckets)});
   table.Add({"records", fmt::format("{}, {} evictions", report.records, report.evictions)});
-  table.Add({"without a graph", fmt::format("{}, while all were in flight", report.without_graph)});
-  table.Add(
-      {"came and went", fmt::format("{} bindings, key scalars and inclusions", report.rounds)});
-  table.Add({"checked", fmt::format("{} calls, {} wrong, {} that had to replay and did not",
+  table.Add({"without a graph",
+             fmt::format("{}, while all graphs were in flight", report.without_graph)});
+  table.Add({"came and went",
+             fmt::format("{} times: a binding, a key scalar and an inclusion", report.rounds)});
+  table.Add({"checked", fmt::format("{} calls, {} wrong, {} that should have replayed but did not",
                                     report.checked, report.mismatches, report.strays)});
   bytes("own memory", &SoakMemory::own_bytes);
   bytes("free on the device", &SoakMemory::driver_free_bytes);

@@ -45,7 +45,8 @@ absl::StatusOr<int64_t> ParseBytes(const std::string& text) {
   if (error == std::errc() && count >= 1 && factor >= 1 && count <= INT64_MAX / factor)
     return count * factor;
   return InvalidArgument(
-      "'{}' is not a size; give bytes from 1 to 2^63 - 1, or a whole number and KiB, MiB or GiB",
+      "'{}' is not a size; give a number of bytes from 1 to 2^63 - 1, or a whole number with KiB, "
+      "MiB or GiB",
       text);
 }
 

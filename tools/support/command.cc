@@ -51,7 +51,7 @@ std::string DescribeMissing(const CLI::RequiredError& error, const CLI::App& app
   for (const CLI::App* subcommand : last.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(subcommand->get_name());
   if (rest.empty() || names.empty()) return error.what();
-  return fmt::format("'{}' is not a subcommand; there are {}", rest.front(),
+  return fmt::format("'{}' is not a subcommand; the subcommands are {}", rest.front(),
                      fmt::join(names, ", "));
 }
 
@@ -84,7 +84,7 @@ struct RunningTool {
 // on to. Allocates nothing.
 [[noreturn]] void EndWithoutMemory() {
   std::fputs(running_tool.name, running_tool.err);
-  std::fputs(": host memory ran out; give the process more of it, or a smaller input\n",
+  std::fputs(": host memory ran out; give the process more memory, or a smaller input\n",
              running_tool.err);
   std::fflush(running_tool.err);
   std::_Exit(kExitMemory);
@@ -131,8 +131,9 @@ ExitCode RunTool(const char* name, const Console& console, absl::FunctionRef<Exi
   std::set_new_handler(before);
   if (std::fflush(console.out) == 0 && std::ferror(console.out) == 0) return code;
   const std::string reason = std::generic_category().message(errno);
-  Print(console.err, "{}: standard output cannot be written: {}; free space or redirect it\n", name,
-        reason);
+  Print(console.err,
+        "{}: cannot write to standard output: {}; free some disk space, or redirect the output\n",
+        name, reason);
   return kExitOutput;
 }
 
@@ -250,7 +251,7 @@ void Command::AddCounts(const std::string& name,
       const auto [end, error] = std::from_chars(next, last, count);
       if (error != std::errc() || (end != last && *end != ',') || count < 1 || count > largest) {
         return fmt::format(
-            "'{}' is not a list of counts; give whole numbers from 1 to {}, with commas between",
+            "'{}' is not a list of counts; give whole numbers from 1 to {}, separated by commas",
             text, largest);
       }
       counts.push_back(count);

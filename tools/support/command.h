@@ -28,11 +28,11 @@ namespace coppice {
 
 // The exit codes of a tool, for its help.
 inline constexpr const char* kExitCodes =
-    "Exit codes: 0 success; 1 a check failed: a step that differs from its reference,\n"
-    "accesses that nothing orders, a plan above --capacity, memory that grows; 2 a wrong option "
-    "or\n"
-    "input file; 3 the device or its driver failed; 4 the output cannot be written; 5 a signal\n"
-    "stopped it, and what soak or a bench had measured is printed; 6 host memory ran out.";
+    "Exit codes: 0 success; 1 a check failed: a step differs from its reference, accesses are\n"
+    "unordered, a plan is larger than --capacity, or memory grows; 2 a wrong option or input\n"
+    "file; 3 the device or its driver failed; 4 the output cannot be written; 5 a signal\n"
+    "stopped the command; soak and bench print what they have measured so far; 6 host memory\n"
+    "ran out.";
 
 // Reads a seed. Errors: kInvalidArgument quoting the text.
 absl::StatusOr<uint64_t> ParseSeed(const std::string& text);

@@ -56,7 +56,7 @@ absl::StatusOr<DType> ParseType(std::string_view name) {
                            Quote(name), Quote(fmt::format("<{}", name.substr(1))));
   return InvalidArgument(
       "its elements are {}; save bool, integers of 8 to 64 bits, float16, float32 or float64, and "
-      "what else has 16 bits as x.view('u2')",
+      "other types of 16 bits as x.view('u2')",
       Quote(name));
 }
 
@@ -133,7 +133,7 @@ class HeaderReader {
       comma = TakeIf(',');
       Skip();
     }
-    if (dims.size() == 1 && !comma) return Unexpected("',' behind the only extent of a shape");
+    if (dims.size() == 1 && !comma) return Unexpected("',' after the only extent of a shape");
     shape_ = std::move(dims);
     return absl::OkStatus();
   }
@@ -182,7 +182,8 @@ absl::StatusOr<std::string_view> TakeHeader(std::string_view& content) {
   const int major = byte(kMagic.size());
   const int minor = byte(kMagic.size() + 1);
   if (major < 1 || major > 3 || minor != 0)
-    return InvalidArgument("it has the format {}.{}; save it as 1.0, 2.0 or 3.0", major, minor);
+    return InvalidArgument("its format version is {}.{}; save it as version 1.0, 2.0 or 3.0", major,
+                           minor);
   const size_t width = major == 1 ? 2 : 4;
   const size_t first = kMagic.size() + 2;
   if (content.size() < first + width) return InvalidArgument(kCut);
@@ -207,8 +208,8 @@ absl::StatusOr<int64_t> NpyBytes(DType dtype, std::span<const int64_t> dims) {
   }
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
   if (overflow || bytes > kNpyBytesMax)
-    return InvalidArgument("{} of shape {} are over 1 GiB; give a smaller shape", NameOf(dtype),
-                           fmt::join(dims, "x"));
+    return InvalidArgument("a {} array of shape {} takes more than 1 GiB; give a smaller shape",
+                           NameOf(dtype), fmt::join(dims, "x"));
   return bytes;
 }
 
@@ -218,8 +219,8 @@ absl::StatusOr<NpyArray> ParseNpy(std::string_view content) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t bytes, NpyBytes(array.dtype, array.dims));
   if (std::ssize(content) != bytes)
     return InvalidArgument(
-        "it has {} bytes of elements, but {} of shape ({}) are {}; save it again", content.size(),
-        NameOf(array.dtype), fmt::join(array.dims, ", "), bytes);
+        "it has {} bytes of elements, but a {} array of shape ({}) takes {}; save it again",
+        content.size(), NameOf(array.dtype), fmt::join(array.dims, ", "), bytes);
   array.bytes = std::string(content);
   return array;
 }
@@ -243,7 +244,8 @@ std::string FormatNpy(DType dtype,
   COPPICE_CHECK(type != nullptr, "the format has no name for the type");
   COPPICE_CHECK(dims.size() <= kDimensionsMax, "there are too many dimensions");
   const absl::StatusOr<int64_t> wanted = NpyBytes(dtype, dims);
-  COPPICE_CHECK(wanted.ok() && *wanted == std::ssize(bytes), "there are more or fewer bytes");
+  COPPICE_CHECK(wanted.ok() && *wanted == std::ssize(bytes),
+                "the number of bytes must match the shape");
   std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
                                    type->name, fmt::join(dims, ", "), dims.size() == 1 ? "," : "");
   const size_t before = kMagic.size() + 4;

@@ -50,8 +50,8 @@ absl::StatusOr<PaddingPolicy> FitPolicy(const PaddingPolicy& policy, int64_t max
   if (policy.is_exact()) return PaddingPolicy::Exact(maximum);
   if (!policy.guard().lower_bounds.empty())
     return InvalidArgument(
-        "its guard has a bound for each bucket up to {}, and {} is wanted; give "
-        "a policy of that maximum",
+        "its guard has bounds for buckets up to {}, but the maximum must be {}; give a policy with "
+        "that maximum",
         policy.maximum(), maximum);
   std::vector<int64_t> buckets = policy.buckets();
   std::erase_if(buckets, [maximum](int64_t bucket) { return bucket > maximum; });

@@ -40,14 +40,15 @@ absl::StatusOr<std::vector<float>> DrawConstant(const package::Constant& constan
   const std::string place = fmt::format("/constants/{}", constant.name);
   const auto how = described.find("x-random");
   if (how == described.end())
-    return InvalidArgument("{} has no data and no x-random; export the package with either", place);
+    return InvalidArgument("{} has no data and no x-random; export the package with one of the two",
+                           place);
   const auto seed = how->find("seed");
   const std::optional<double> mean = FractionOf(*how, "mean");
   const std::optional<double> deviation = FractionOf(*how, "deviation");
   if (seed == how->end() || !seed->is_number_integer() || !mean || !deviation)
     return InvalidArgument(
-        "{}/x-random has to have `seed`, an integer, and `mean` and `deviation`, finite fractions "
-        "as texts",
+        "{}/x-random must have `seed`, an integer, and `mean` and `deviation`, finite numbers "
+        "written as strings",
         place);
   int64_t count = 1;
   bool dense = constant.dtype == DType::kFloat32;
@@ -56,7 +57,8 @@ absl::StatusOr<std::vector<float>> DrawConstant(const package::Constant& constan
     count *= constant.shape[axis];
   }
   if (!dense)
-    return InvalidArgument("{} is drawn, and so has to be f32, row-major without gaps", place);
+    return InvalidArgument(
+        "{} is filled with random numbers, so it must be f32 and row-major without gaps", place);
 
   auto state = static_cast<uint64_t>(seed->get<int64_t>());
   const double width = *deviation * std::sqrt(12.0);

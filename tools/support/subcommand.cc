@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kSummary =
     "CUDA graphs with dynamic shapes: one graph per shape bucket, one pool for all.\n"
-    "They need no GPU: if there is no CUDA driver, an emulator takes its place.";
+    "No GPU is needed: if there is no CUDA driver, an emulator takes its place.";
 
 ExitCode RunParsed(std::span<const Subcommand> subcommands,
                    int argument_count,

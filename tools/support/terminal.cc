@@ -155,7 +155,7 @@ std::string RepaintedBlock::Paint(const std::vector<StyledLine>& lines, const Te
   drawn_ = shown;
   if (shown < std::ssize(lines)) {
     const StyledLine more(
-        fmt::format("{} more lines, in a higher window", std::ssize(lines) - shown),
+        fmt::format("{} more lines; make the window taller", std::ssize(lines) - shown),
         TextStyle::kQuiet);
     text += more.Text(columns, terminal.coloured) + "\033[K\n";
     ++drawn_;

@@ -62,7 +62,7 @@ absl::Status MakeFolder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!error && std::filesystem::is_directory(path, error)) return absl::OkStatus();
-  return FailedPrecondition("{}: the folder cannot be made: {}; name another", path,
+  return FailedPrecondition("{}: the folder cannot be made: {}; give another folder", path,
                             error ? error.message() : "it is a file");
 }
 
@@ -78,7 +78,8 @@ absl::Status WriteTextFile(const std::string& path, std::string_view text) {
                    std::filesystem::remove(std::filesystem::canonical(path, code), code);
   return FailedPrecondition(
       "{}: the file cannot be written: {}; {}", path, reason,
-      cut ? "it is removed; free space, or give another path" : "give another path");
+      cut ? "the incomplete file is removed; free some disk space, or give another path"
+          : "give another path");
 }
 
 absl::Status CheckOutputs(std::span<const std::string> inputs,
@@ -91,11 +92,10 @@ absl::Status CheckOutputs(std::span<const std::string> inputs,
     if (output.empty()) continue;
     const std::string identity = IdentityOf(output);
     if (read.contains(identity))
-      return InvalidArgument("{}: this would be written over an input; give another target",
-                             output);
+      return InvalidArgument("{}: this would be written over an input; give another path", output);
     if (!written.insert(identity).second)
       return InvalidArgument(
-          "{}: this would be written twice; give files and targets names that differ", output);
+          "{}: this would be written twice; give files and outputs different names", output);
   }
   return absl::OkStatus();
 }

@@ -14,7 +14,7 @@
 namespace coppice {
 
 void TextTable::Add(std::vector<std::string> cells) {
-  COPPICE_CHECK(cells.size() == alignment_.size(), "a row has a cell per column");
+  COPPICE_CHECK(cells.size() == alignment_.size(), "a row must have one cell per column");
   rows_.push_back(std::move(cells));
 }
 

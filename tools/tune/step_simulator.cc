@@ -227,10 +227,11 @@ bool CanStretch(double offline, double span, const SimulatorOptions& options) {
 SimulatedSteps SimulateSteps(const std::vector<TimedRequest>& requests,
                              const SimulatorOptions& options,
                              const std::function<bool(int64_t done, int64_t total)>& progress) {
-  COPPICE_CHECK(!requests.empty() && !options.loads.empty(), "a simulation has requests and loads");
+  COPPICE_CHECK(!requests.empty() && !options.loads.empty(),
+                "a simulation needs requests and loads");
   COPPICE_CHECK(options.budget_tokens >= 1 && options.sequences_max >= 1 &&
                     options.kv_tokens >= 1 && options.decode_steps >= 1,
-                "a simulated server has a budget, sequences, a KV cache and steps to do");
+                "a simulated server needs a budget, sequences, a KV cache and steps");
   SimulatedSteps result;
   const double offline = OfflineSeconds(requests, options);
   result.capacity = offline > 0 ? static_cast<double>(requests.size()) / offline

@@ -38,19 +38,20 @@ absl::StatusOr<std::vector<TimedRequest>> ReadRequests(const std::string& path,
     if (std::isnan(input) || std::isnan(output)) continue;
     if (input < 1 || output < 1 || input + output > static_cast<double>(kTokensMax))
       return InvalidArgument(
-          "{}:{}: a request of {} and {} tokens; give each 1 at least, and {} together at most",
+          "{}:{}: the request has {} input tokens and {} output tokens; give at least 1 of each, "
+          "and at most {} in total",
           path, columns.lines[i], input, output, kTokensMax);
     if (!std::isnan(arrival)) ++timed;
     if (timed != 0 && timed != static_cast<int64_t>(requests.size()) + 1)
       return InvalidArgument(
-          "{}:{}: arrivals are given in some rows and not in others; give all or none", path,
-          columns.lines[i]);
+          "{}:{}: some rows have an arrival and others do not; give it in every row or in none",
+          path, columns.lines[i]);
     requests.push_back({.arrival_seconds = timed > 0 ? arrival : 0,
                         .input_tokens = static_cast<int64_t>(input),
                         .output_tokens = static_cast<int64_t>(output)});
   }
   if (requests.empty())
-    return InvalidArgument("{}: no row has input and output tokens; give requests", path);
+    return InvalidArgument("{}: no row has input and output tokens; give rows with both", path);
   std::stable_sort(requests.begin(), requests.end(),
                    [](const TimedRequest& a, const TimedRequest& b) {
                      return a.arrival_seconds < b.arrival_seconds;

@@ -215,7 +215,7 @@ absl::Status ReadCsvRows(TraceRows& rows) {
   for (const CsvColumn& column : columns) {
     if (column.wanted && std::count(header.begin(), header.end(), column.title) > 1)
       return rows.Error(fmt::format("the column {} occurs twice", column.title),
-                        "give each column a title of its own");
+                        "give each column a unique title");
   }
   while (!rows.done()) {
     const std::string_view line = rows.NextLine();
@@ -228,9 +228,9 @@ absl::Status ReadCsvRows(TraceRows& rows) {
         COPPICE_RETURN_IF_ERROR(rows.SetText(*columns[count].wanted, columns[count].title, cell));
     }
     if (count != columns.size())
-      return rows.Error(fmt::format("the row has {}, the header {}",
+      return rows.Error(fmt::format("the row has {}, but the header has {}",
                                     Counted(static_cast<int64_t>(count), "cell"), columns.size()),
-                        "give every row the cells of the header");
+                        "give every row one cell per column");
     rows.End();
   }
   return absl::OkStatus();
@@ -242,21 +242,22 @@ absl::StatusOr<double> ParseCell(std::string_view text, ColumnKind kind) {
   if (kind == ColumnKind::kTime) {
     if (number) return value;
     if (const std::optional<double> date = ParseDate(text)) return *date;
-    return InvalidArgument("{}, not a time; give seconds, or a date as 2026-01-31 23:59:59.5",
+    return InvalidArgument("{}, not a time; give seconds, or a date such as 2026-01-31 23:59:59.5",
                            Quote(text));
   }
   if (kind == ColumnKind::kCost) {
     if (number && value >= 0) return value;
-    return InvalidArgument("{}, not a cost; give a number from 0 on, as 374.5", Quote(text));
+    return InvalidArgument("{}, not a cost; give 0 or more, such as 374.5", Quote(text));
   }
   if (kind == ColumnKind::kWeight) {
     if (number && value > 0) return value;
-    return InvalidArgument("{}, not a number above 0; give how often the size was seen",
-                           Quote(text));
+    return InvalidArgument(
+        "{}, not a number above 0; give the number of times that the size was seen", Quote(text));
   }
   if (number && value >= 0 && value <= static_cast<double>(kSizeMax) && value == std::floor(value))
     return value;
-  if (number && value < 0) return InvalidArgument("{}, below 0; give sizes from 0 on", Quote(text));
+  if (number && value < 0)
+    return InvalidArgument("{}, below 0; give sizes of 0 or more", Quote(text));
   return InvalidArgument("{}, not a whole number from 0 to 2^40; give sizes such as 374",
                          Quote(text));
 }
@@ -266,7 +267,7 @@ absl::StatusOr<TraceColumns> ParseTraceColumns(std::string_view given,
                                                const std::vector<WantedColumn>& wanted,
                                                ReadingProgress progress) {
   if (given.starts_with("\x1f\x8b"))
-    return InvalidArgument("{}: the file is compressed; give what `zcat` makes of it", name);
+    return InvalidArgument("{}: the file is compressed; give the output of `zcat` for it", name);
   const std::optional<std::string> plain = Unwrap(given);
   const std::string_view text = plain ? *plain : given;
   if (text.find_first_not_of(kSpace) == std::string_view::npos)
@@ -281,11 +282,11 @@ absl::StatusOr<TraceColumns> ParseTraceColumns(std::string_view given,
     if (!columns.found[i])
       return InvalidArgument("{}: this {} has no {}; {}", name, format.name, names,
                              columns.keys.empty()
-                                 ? "name what it has"
+                                 ? "name a column that it has"
                                  : fmt::format("its first row has {}", TitlesOf(columns.keys)));
     const std::vector<double>& values = columns.values[i];
     if (std::all_of(values.begin(), values.end(), [](double value) { return std::isnan(value); }))
-      return InvalidArgument("{}: no row has a value of {}; give a file with traffic", name, names);
+      return InvalidArgument("{}: no row has a value in {}; give a file with traffic", name, names);
   }
   return columns;
 }

@@ -97,10 +97,9 @@ std::vector<std::string> AdviseOn(const SizeHistogram& histogram,
                                   const LearnedBuckets& learned) {
   std::vector<std::string> advice;
   if (learned.beyond > 0)
-    advice.push_back(
-        fmt::format("{:.2f} % of the calls are above the limit and have no bucket: "
-                    "--limit {} holds all.",
-                    100 * learned.beyond / histogram.mass(), histogram.largest()));
+    advice.push_back(fmt::format(
+        "{:.2f} % of the calls are above the limit and have no bucket: --limit {} holds all calls.",
+        100 * learned.beyond / histogram.mass(), histogram.largest()));
   AdviseOnCount(histogram, options, learned, advice);
   AdviseOnTiles(histogram, options, learned, advice);
   AdviseOnChunks(histogram, options, learned, advice);

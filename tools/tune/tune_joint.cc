@@ -72,10 +72,11 @@ absl::Status CheckPairSums(const TrafficOptions& options,
   const double sum = 100 * histogram.mass() * cost_of(most);
   if (std::isfinite(sum) && (real == 0 || std::isfinite(sum / real))) return absl::OkStatus();
   return InvalidArgument(
-      "{}: all {} calls of up to {}x{} may cost {} with padding, and {} without; give {}",
+      "{}: the cost of all {} calls of up to {}x{} may be {} with padding and {} without, which is "
+      "out of range; give {}",
       options.cost.empty() ? options.files[0] : options.cost, histogram.mass(), limit.a, limit.b,
       sum / 100, real,
-      options.cost.empty() ? "smaller counts" : "costs that are smaller, or nearer to each other");
+      options.cost.empty() ? "smaller counts" : "smaller costs, or costs nearer to each other");
 }
 
 // Which calls have no bucket, and what would hold them.
@@ -89,15 +90,15 @@ std::vector<std::string> AdviseOnPairs(const JointHistogram& histogram,
   const JointSize largest = LargestOf(histogram);
   if (above > 0)
     advice.push_back(
-        fmt::format("{:.2f} % of the calls are above the limit and have no bucket: "
-                    "--limit {},{} holds all.",
+        fmt::format("{:.2f} % of the calls are above the limit and have no bucket: --limit {},{} "
+                    "holds all calls.",
                     100 * above / histogram.mass(), std::max(largest.a, learn.limit.a),
                     std::max(largest.b, learn.limit.b)));
   // Sums of the same counts in the same order.
   if (learn.budget > 0 && beyond > above)
     advice.push_back(
         fmt::format("{:.2f} % of the calls are in no bucket of up to {} elements: a larger "
-                    "--product holds more.",
+                    "--product holds more calls.",
                     100 * (beyond - above) / histogram.mass(), learn.budget));
   return advice;
 }
@@ -127,8 +128,9 @@ absl::StatusOr<JointOptions> JointOptionsOf(const TuneLearnOptions& options,
     return InvalidArgument("neither a count of buckets nor a price is given; give --buckets K");
   for (const JointSize& forced : options.forced) {
     if (forced.b == 0)
-      return InvalidArgument("--force {}: two columns have pairs; give one, as {}x128", forced.a,
-                             forced.a);
+      return InvalidArgument(
+          "--force {}: the buckets of two columns are pairs; give a pair such as {}x128", forced.a,
+          forced.a);
   }
   JointOptions learn = {.count = options.buckets,
                         .price = static_cast<double>(options.price),
@@ -202,7 +204,7 @@ std::vector<JointCell> JointCellsOf(const JointHistogram& histogram,
 absl::StatusOr<JointPolicy> ReadJointPolicy(const TuneScoreOptions& options, JointSize largest) {
   if (NamesPolicyFile(options.policy)) {
     if (!options.limit.empty())
-      return InvalidArgument("--limit is for a ladder, and {} has a limit of its own; leave it out",
+      return InvalidArgument("--limit is for a ladder, and {} has a limit of its own; omit --limit",
                              options.policy);
     COPPICE_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(options.policy, "a policy"));
     COPPICE_ASSIGN_OR_RETURN(JointDocument document, ReadJointDocument(text, options.policy));

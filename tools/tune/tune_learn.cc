@@ -121,9 +121,9 @@ void PrintReport(const LearnReport& report, std::FILE* out) {
   Print(out, "{} calls of {} sizes, {} to {}", traffic.histogram.mass(),
         traffic.histogram.counts().size(), traffic.histogram.counts().front().size,
         traffic.histogram.largest());
-  if (traffic.weighed) Print(out, ", in {} weighed rows", traffic.rows);
+  if (traffic.weighed) Print(out, ", in {} weighted rows", traffic.rows);
   if (traffic.without_value > 0)
-    Print(out, "; {} rows have no value and no part", traffic.without_value);
+    Print(out, "; {} rows have no value and are not counted", traffic.without_value);
   const std::span<const int64_t> buckets = report.learned.buckets;
   const auto doublings = static_cast<size_t>(report.learned.doublings);
   Print(out, "\n\n{} buckets: {}\n", buckets.size() - doublings,

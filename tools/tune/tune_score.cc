@@ -84,7 +84,7 @@ void PrintReport(const ScoreReport& report, std::FILE* out) {
   if (score.beyond > 0) Print(out, "{} calls are above all buckets\n", score.beyond);
   if (score.refused > 0) Print(out, "{} calls are refused by the policy's guard\n", score.refused);
   if (report.traffic.without_value > 0)
-    Print(out, "{} rows have no value and no part\n", report.traffic.without_value);
+    Print(out, "{} rows have no value and are not counted\n", report.traffic.without_value);
   TextTable table("rrrr", {"bucket", "calls", "waste", "of all padding"});
   const double padding = score.cost - score.real_cost;
   for (const BucketScore& bucket : score.per_bucket) {

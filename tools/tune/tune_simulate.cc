@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<int64_t>> StartBuckets(const TuneSimulateOptions& opt
   const absl::StatusOr<PaddingPolicy> start = ReadPolicy(options.start, limit, limit);
   if (!start.ok()) return InvalidArgument("--start: {}", MessageOf(start.status()));
   if (start->is_exact())
-    return InvalidArgument("--start {}: the policy exact pads nothing; give one with buckets",
+    return InvalidArgument("--start {}: the policy exact pads nothing; give a policy with buckets",
                            options.start);
   return start->buckets();
 }
@@ -121,8 +121,8 @@ absl::Status CheckTimes(const SimulatedSteps& steps) {
         "a step takes no time; set one of --overhead-us, --weights-us, --token-us and --kv-ns "
         "above 0");
   return InvalidArgument(
-      "at {} requests/s, steps and arrivals are too short or too long to add them up; give times "
-      "and loads nearer to the defaults",
+      "at {} requests/s, the times of steps and arrivals are too short or too long to add up; give "
+      "times and loads nearer to the defaults",
       steps.capacity);
 }
 
@@ -227,9 +227,9 @@ Json JsonOf(const TuneSimulateOptions& options, const SimulateReport& report) {
 void PrintRelearning(const RelearnRun& run, int64_t period, std::FILE* out) {
   Print(out, "\nrelearned: waste {:.2f} %; {:.2f} % with the first buckets\n", run.waste_pct,
         run.waste_at_rest_pct);
-  Print(out, "{} swaps recorded {} graphs, one at most {}\n", run.swaps.size(), run.recorded,
-        run.recorded_most);
-  if (run.beyond > 0) Print(out, "{} steps are above the limit and have no part\n", run.beyond);
+  Print(out, "{} swaps recorded {} graphs, at most {} in one swap\n", run.swaps.size(),
+        run.recorded, run.recorded_most);
+  if (run.beyond > 0) Print(out, "{} steps are above the limit and are not counted\n", run.beyond);
   TextTable table("rrrr", {"steps", "waste", "without", "graphs"});
   const size_t each = (run.periods.size() + kPeriodsShown - 1) / kPeriodsShown;
   auto swap = run.swaps.begin();
@@ -254,7 +254,7 @@ void PrintRelearning(const RelearnRun& run, int64_t period, std::FILE* out) {
 }
 
 void PrintReport(const TuneSimulateOptions& options, const SimulateReport& report, std::FILE* out) {
-  Print(out, "capacity {:.2f} requests/s; {} finished, {} waited again\n\n", report.steps.capacity,
+  Print(out, "capacity {:.2f} requests/s; {} finished, {} preemptions\n\n", report.steps.capacity,
         report.steps.finished, report.steps.preemptions);
   TextTable table("rlrrrrr", {"load", "column", "steps", "mean", "p50", "p99", "largest"});
   for (size_t i = 0; i < options.simulator.loads.size(); ++i) {

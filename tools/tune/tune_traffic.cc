@@ -64,8 +64,8 @@ absl::Status AddFile(const std::string& path,
       continue;
     }
     if (std::isnan(weight))
-      return InvalidArgument("{}:{}: the row has a {} but no {}; give it one", path,
-                             columns.lines[i], wanted[0].names[0], wanted[1].names[0]);
+      return InvalidArgument("{}:{}: the row has a {} but no {}; give both", path, columns.lines[i],
+                             wanted[0].names[0], wanted[1].names[0]);
     counts.push_back({.size = static_cast<int64_t>(size), .count = weight});
   }
   return absl::OkStatus();
@@ -75,7 +75,7 @@ absl::Status AddFile(const std::string& path,
 
 absl::Status CheckTraffic(const TrafficOptions& options) {
   if (options.files.empty())
-    return InvalidArgument("there is no file of traffic; give one, such as trace.csv");
+    return InvalidArgument("no traffic file is given; give one, such as trace.csv");
   if (options.columns.empty())
     return InvalidArgument("no column is named; give --column NAME, such as --column input_tokens");
   if (options.columns.size() > 2)
@@ -83,9 +83,9 @@ absl::Status CheckTraffic(const TrafficOptions& options) {
                            options.columns.size());
   const std::vector<std::string>& columns = options.columns;
   if (columns.size() == 2 && columns[0] == columns[1])
-    return InvalidArgument("--column {} is given twice; give two columns that differ", columns[0]);
+    return InvalidArgument("--column {} is given twice; give two different columns", columns[0]);
   if (std::find(columns.begin(), columns.end(), options.weight) != columns.end())
-    return InvalidArgument("--weight {}: this is a column of sizes; give that of counts",
+    return InvalidArgument("--weight {}: this is a column of sizes; give the column of counts",
                            options.weight);
   return absl::OkStatus();
 }
@@ -118,8 +118,9 @@ absl::StatusOr<JointHistogram> ReadJointTraffic(const TrafficOptions& options,
       const double b = columns.values[1][i];
       const double weight = WeightOf(columns, 2, i);
       if (std::isnan(a) || std::isnan(b) || std::isnan(weight))
-        return InvalidArgument("{}:{}: the row lacks a size or its count; give it all of them",
-                               path, columns.lines[i]);
+        return InvalidArgument(
+            "{}:{}: the row lacks a size or its count; give both sizes and the count", path,
+            columns.lines[i]);
       counts.push_back(
           {.size = {.a = static_cast<int64_t>(a), .b = static_cast<int64_t>(b)}, .count = weight});
     }
@@ -133,7 +134,7 @@ absl::StatusOr<BucketCost> ReadCost(const std::string& path) {
       const TraceColumns columns,
       ReadTraceColumns(
           path, {{.names = {"size"}}, {.names = {"cost"}, .kind = ColumnKind::kCost}},
-          [](int64_t, int64_t) {}, "a table of costs, a CSV file of the columns size and cost"));
+          [](int64_t, int64_t) {}, "a table of costs: a CSV file with the columns size and cost"));
   std::vector<CostRow> rows;
   absl::flat_hash_map<int64_t, double> costs;
   double sum = 0;
@@ -146,12 +147,13 @@ absl::StatusOr<BucketCost> ReadCost(const std::string& path) {
     const CostRow& row = rows.back();
     const double before = costs.try_emplace(row.size, row.cost).first->second;
     if (before != row.cost)
-      return InvalidArgument("{}:{}: size {} costs {}, but {} in an earlier row; give it one cost",
-                             path, columns.lines[i], row.size, row.cost, before);
+      return InvalidArgument(
+          "{}:{}: size {} costs {}, but {} in an earlier row; give each size one cost", path,
+          columns.lines[i], row.size, row.cost, before);
     sum += row.cost;
   }
   if (!std::isfinite(sum))
-    return InvalidArgument("{}: the costs add up to {}; give smaller ones", path, sum);
+    return InvalidArgument("{}: the costs add up to {}; give smaller costs", path, sum);
   absl::StatusOr<BucketCost> cost = CostTable(rows);
   if (cost.ok()) return cost;
   return InvalidArgument("{}: {}", path, MessageOf(cost.status()));
@@ -163,15 +165,15 @@ absl::StatusOr<JointCost> ReadJointCost(const TrafficOptions& options) {
   COPPICE_RETURN_IF_ERROR(CheckTraffic(options));
   const std::string& a = options.columns[0];
   const std::string& b = options.columns[1];
-  COPPICE_ASSIGN_OR_RETURN(
-      const TraceColumns columns,
-      ReadTraceColumns(
-          path,
-          {KnownColumn(a, ColumnKind::kSize, /*required=*/false),
-           KnownColumn(b, ColumnKind::kSize, /*required=*/false),
-           {.names = {"cost"}, .kind = ColumnKind::kCost}},
-          [](int64_t, int64_t) {},
-          "a table of costs, a CSV file of the columns of both sizes, or size, and cost"));
+  COPPICE_ASSIGN_OR_RETURN(const TraceColumns columns,
+                           ReadTraceColumns(
+                               path,
+                               {KnownColumn(a, ColumnKind::kSize, /*required=*/false),
+                                KnownColumn(b, ColumnKind::kSize, /*required=*/false),
+                                {.names = {"cost"}, .kind = ColumnKind::kCost}},
+                               [](int64_t, int64_t) {},
+                               "a table of costs: a CSV file with the column cost and either the "
+                               "columns of both sizes or the column size"));
   if (!columns.found[0] && !columns.found[1]) {
     COPPICE_ASSIGN_OR_RETURN(BucketCost cost, ReadCost(path));
     return JointCost([cost = std::move(cost)](JointSize size) { return cost(size.elements()); });
@@ -185,8 +187,9 @@ absl::StatusOr<JointCost> ReadJointCost(const TrafficOptions& options) {
   for (size_t i = 0; i < columns.lines.size(); ++i) {
     if (std::isnan(columns.values[0][i]) || std::isnan(columns.values[1][i]) ||
         std::isnan(columns.values[2][i]))
-      return InvalidArgument("{}:{}: the row lacks a size or its cost; give all of them", path,
-                             columns.lines[i]);
+      return InvalidArgument(
+          "{}:{}: the row lacks a size or its cost; give both sizes and the cost", path,
+          columns.lines[i]);
     const JointSize size = {.a = static_cast<int64_t>(columns.values[0][i]),
                             .b = static_cast<int64_t>(columns.values[1][i])};
     const double cost = columns.values[2][i];
@@ -194,12 +197,12 @@ absl::StatusOr<JointCost> ReadJointCost(const TrafficOptions& options) {
     const double before = costs.try_emplace({size.a, size.b}, cost).first->second;
     if (before != cost)
       return InvalidArgument(
-          "{}:{}: size {}x{} costs {}, but {} in an earlier row; give it one cost", path,
+          "{}:{}: size {}x{} costs {}, but {} in an earlier row; give each size one cost", path,
           columns.lines[i], size.a, size.b, cost, before);
     sum += cost;
   }
   if (!std::isfinite(sum))
-    return InvalidArgument("{}: the costs add up to {}; give smaller ones", path, sum);
+    return InvalidArgument("{}: the costs add up to {}; give smaller costs", path, sum);
   absl::StatusOr<JointCost> cost = JointCostTable(rows);
   if (cost.ok()) return cost;
   return InvalidArgument("{}: {}", path, MessageOf(cost.status()));
@@ -218,9 +221,10 @@ absl::Status CheckSums(const TrafficOptions& options,
   const double sum = 100 * most;
   if (std::isfinite(sum) && (real == 0 || std::isfinite(sum / real))) return absl::OkStatus();
   return InvalidArgument(
-      "{}: all calls may cost {} with padding, and {} without; give {}",
+      "{}: the cost of all calls may be {} with padding and {} without, which is out of range; "
+      "give {}",
       options.cost.empty() ? options.files[0] : options.cost, most, real,
-      options.cost.empty() ? "smaller counts" : "costs that are smaller, or nearer to each other");
+      options.cost.empty() ? "smaller counts" : "smaller costs, or costs nearer to each other");
 }
 
 bool NamesPolicyFile(const std::string& text) {

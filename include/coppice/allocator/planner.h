@@ -46,8 +46,8 @@ struct PlannerOptions {
   // that high.
   int64_t height_target = 0;
 
-  // Most placements that the search or climb may try if the orderings miss the target. 0: orderings
-  // only.
+  // Maximum number of placements that the search or climb may try if the orderings miss the target.
+  // 0: orderings only.
   int64_t search_tries_max = 4096;
 
   // Host time, after which the best plan so far is returned; the first ordering is always tried.

@@ -100,9 +100,9 @@ bool IsExpressionName(const std::string& name);
 
 class Expression {
  public:
-  static constexpr int kTextMax = 8192;        // Most characters of a text.
-  static constexpr int kOperationsMax = 1024;  // Most names, numbers, operators and calls in it.
-  static constexpr int kDepthMax = 32;         // Most nested parentheses, calls, `not` and `-`.
+  static constexpr int kTextMax = 8192;        // Maximum number of characters of a text.
+  static constexpr int kOperationsMax = 1024;  // Of names, numbers, operators and calls in it.
+  static constexpr int kDepthMax = 32;         // Of nested parentheses, calls, `not` and `-`.
 
   // Parses all of `text`, in which names[i] is the name of values[i]. Errors: kInvalidArgument the
   // text is not an expression, or uses a name that `names` lacks or has twice; kOutOfRange the text

@@ -73,7 +73,7 @@ std::string DescribeClaim(const PaddingClaim& claim);
 // of their tolerances.
 Equality Joined(const Equality& a, const Equality& b);
 
-// Whether `actual` is as equal to `expected` as `equal` requires. Both are the bits of one element,
+// Whether `actual` agrees with `expected`, as `equal` requires. Both are the bits of one element,
 // and the upper bits are 0. With a tolerance, integers are compared as numbers, and the parts of a
 // complex number separately. A NaN agrees with every NaN, an infinity only with itself, and a bool
 // only with equal bits.

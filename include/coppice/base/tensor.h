@@ -17,7 +17,7 @@
 
 namespace coppice {
 
-inline constexpr int kRankMax = 8;  // Most dimensions of a tensor.
+inline constexpr int kRankMax = 8;  // Maximum number of dimensions of a tensor.
 
 // The types that DLPack and PyTorch name, except those smaller than a byte. kFloat8E4M3 has no
 // infinities (PyTorch's float8_e4m3fn); kComplex64 is two f32, the real part first.

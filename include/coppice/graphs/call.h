@@ -1,6 +1,6 @@
 // One request to a session, and where its outputs go.
 //
-// Units: elements where named so. Threads: plain values.
+// Units: elements where a name says so. Threads: plain values.
 
 #pragma once
 

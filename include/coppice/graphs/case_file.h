@@ -8,8 +8,8 @@
 // index exists, each tensor exists and has the sizes in its call, and numbers that must not be
 // negative are not. Only a reader with the package can check whether the calls fit their program.
 //
-// Units: elements, bytes where named so. Threads: plain values; the functions are pure apart from
-// the file system.
+// Units: elements, bytes where a name says so. Threads: plain values; the functions are pure apart
+// from the file system.
 
 #pragma once
 

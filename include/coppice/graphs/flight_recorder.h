@@ -14,7 +14,7 @@
 // place, that input is not copied; the entry names the output. The ring is memory of the driver
 // (cuMemHostAlloc), so it can be read after a fault of the device.
 //
-// Units: bytes where named so. Threads: any method from any thread.
+// Units: bytes where a name says so. Threads: any method from any thread.
 
 #pragma once
 
@@ -36,7 +36,7 @@ struct RecorderOptions {
   // the ring is not kept. A call is also not kept if the ring is full of calls whose copies have
   // not arrived yet, because the device is behind. 0 to 2^40.
   int64_t ring_bytes = 0;
-  int64_t calls_max = 65'536;  // Most calls in a ring. >= 1.
+  int64_t calls_max = 65'536;  // Maximum number of calls in a ring. >= 1.
   // Whether outputs are copied to the ring, too, so that a replay can compare them. Takes one more
   // driver call per output, and one per call.
   bool outputs = false;
@@ -48,8 +48,8 @@ struct RecorderOptions {
 // What happens to values in a case.
 enum class CaseValues : uint8_t {
   kKeep,  // They stay.
-  // Floats become noise of either sign, from 0.5 up to 1; other numbers become noise from their
-  // tensor's least to its largest.
+  // Floats become noise of either sign, from 0.5 up to 1; other numbers become noise between the
+  // least and the largest value of their tensor.
   kNoise,
   kSpecial,  // The same, but zeros, infinities and NaNs stay where they are.
 };

@@ -85,8 +85,8 @@ class [[nodiscard]] Lease {
   // Splits the lease into parts, one per output, in their order. Each part is kept, moved or
   // dropped separately. Once a part is dropped, the lane's next calls may use the bytes of its
   // output, unless another output has the same bytes. The bytes of copied-out outputs are reused
-  // only when all parts are dropped. A call that writes over one output of a graph expires all
-  // parts. Outputs under an open scope stay until the scope ends. A count stays until every output
+  // only when all parts are dropped. A call that writes over one output of a graph makes all parts
+  // stale. Outputs under an open scope stay until the scope ends. A count stays until every output
   // that it counts is dropped. This lease is empty afterwards. Errors: kFailedPrecondition the
   // lease is empty or a part, or its session is gone. Cost: allocates.
   absl::StatusOr<std::vector<Lease>> Split();

@@ -24,7 +24,7 @@ enum class MemoryKind : uint8_t {
   kCopyOut,    // Mapped under the copy-out windows.
   kWorkspace,  // Mapped under the workspace windows, for libraries.
   kConstants,  // Mapped under the constants window.
-  kSpare,      // Physical handles that no window has mapped, kept for the next growth.
+  kSpare,      // Physical handles that no window has mapped, kept for later growth.
   kIncluded,   // Memory of graphs that the caller's captures include.
   kGraphs,     // Executable graphs, as the driver keeps them: an estimate.
   kExternal,   // Memory that the application itself holds and has reported.

@@ -23,7 +23,7 @@
 // A page covers one session. A process with several sessions serves a page for each, or adds a
 // label.
 //
-// Units: bytes, seconds, elements where named so. Threads: plain values.
+// Units: bytes, seconds, elements where a name says so. Threads: plain values.
 
 #pragma once
 
@@ -31,7 +31,7 @@
 
 namespace coppice {
 
-// The most buckets of a program, and the most programs, that have their own labels.
+// Maximum number of buckets of a program, and of programs, that have their own labels.
 inline constexpr int kMetricsBucketsMax = 64;
 inline constexpr int kMetricsProgramsMax = 64;
 

@@ -8,7 +8,7 @@
 //
 //   contents   kNan                  kPattern           kNoise
 //   any        a NaN, the top bit    0x5A in each byte  bits that differ from element to element
-//   finite     the least number      0x5A in each byte  numbers of both signs, in floats
+//   finite     the lowest number     0x5A in each byte  numbers of both signs, in floats
 //   fill       its fill in all cases
 //
 // Units: elements. Threads: pure functions.
@@ -25,9 +25,9 @@ namespace coppice {
 // What is written instead of each fill, if the claim allows it.
 enum class Poison : uint8_t {
   kOff,      // The fill stays.
-  kNan,      // A quiet NaN in floats and in both parts of complex numbers; the least number if they
-             // must be finite. In integers and bools only the top bit is set, which is the least
-             // signed number.
+  kNan,      // A quiet NaN in floats and in both parts of complex numbers; the lowest finite number
+             // if they must be finite. In integers and bools only the top bit is set, which is the
+             // lowest signed number.
   kPattern,  // 0x5A in every byte: a large finite float, a large positive integer.
   kNoise,    // Different bits in each element, and in each call of a session.
 };
@@ -42,9 +42,8 @@ uint64_t PoisonPattern(Poison poison,
                        PaddingContents contents = PaddingContents::kAny);
 
 // Bits of element `index` >= 0 of a dense tensor. Under kNoise they are drawn from `seed`, so equal
-// seeds give equal bits. They are any bits, or finite floats of either sign from 2 up to the
-// largest.
-// Requires: as PoisonPattern.
+// seeds give equal bits. If `contents` is kFinite, they are floats of either sign, from 2 up to the
+// largest finite float; otherwise they are any bits. Requires: as PoisonPattern.
 uint64_t PoisonElement(
     Poison poison, DType dtype, PaddingContents contents, uint64_t seed, int64_t index);
 

@@ -56,8 +56,8 @@ struct LoadProfileOptions {
 
 // Why a bucket, or all of a profile, was not recorded.
 enum class ProfileSkip : uint8_t {
-  kDevice,   // The whole profile was made on another device. A profile of `coppice fit` names no
-             // device.
+  kDevice,   // The whole profile was made on another device. A profile that `coppice fit` writes
+             // names no device.
   kProgram,  // No program of this name and variant is registered.
   kDigest,   // The program has another digest.
   kBinding,  // The program has static inputs or outputs, and no binding was given for it.

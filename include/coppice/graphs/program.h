@@ -181,7 +181,7 @@ const char* NameOf(RaggedBy by);
 // padded. If only packed outputs depend on `total`, give it one bucket.
 struct RaggedSpec {
   // Index of the symbol that is the number of sequences. An axis or the offsets give it. No symbol
-  // of a set is counted. Two sets may share a total only if they also share count and lengths.
+  // of a set may be counted. Two sets may share a total only if they also share count and lengths.
   int count = -1;
   int total = -1;  // Index of the symbol that is the size of the packed axis.
   // Index of the symbol for the length of the longest sequence; -1: packed, no rectangle. Each call
@@ -198,8 +198,9 @@ struct RaggedSpec {
 
 // How an input reaches the kernels.
 enum class InputRole : uint8_t {
-  kCopy,    // Comes with every call, and is staged: copied to a fixed address and padded. An output
-            // of the lane's path is read in place, if its layout is that of a staged input.
+  kCopy,    // Comes with every call, and is staged: copied to a fixed address and padded. If it
+            // is an output of the lane's path, and has the layout of a staged input, it is read in
+            // place.
   kStatic,  // Bound once (weights, KV cache); its address is part of the key. All dims fixed.
 };
 const char* NameOf(InputRole role);
@@ -210,16 +211,16 @@ struct InputSpec {
   DType dtype = DType::kFloat32;  // The dtype of its elements.
   Dims dims{};                    // Its sizes, one per axis.
   // The strides that the program sees, in elements at the extents of the run; empty: row-major
-  // without gaps. A static tensor must have them when it is bound. A copied tensor gets them when
-  // it is staged, whatever strides the caller's tensor has, so no two elements may share a byte.
+  // without gaps. A static tensor must have these strides when it is bound. A copied tensor gets
+  // them when it is staged, whatever strides the caller's tensor has, so no two elements may share
+  // a byte.
   Dims strides{};
   InputRole role = InputRole::kCopy;  // How it reaches the kernels.
   // Its contents beyond its real extents. Staging writes the fill, even if a claim allows other
-  // contents. The padding of an output of the lane's path holds what its producer left there. If
-  // such an input has padding, or the device decides its extent, it is read in place only if it is
-  // not mutated and its padding may hold any bits: its fill is undefined, or every symbol of the
-  // axes that are padded in this call claims kAny. Otherwise it is
-  // staged.
+  // contents. If the input is an output of the lane's path, its padding holds what the program that
+  // made it left there. If such an input has padding, or the device decides its extent, it is read
+  // in place only if it is not mutated and its padding may hold any bits: its fill is undefined, or
+  // every symbol of the axes that are padded in this call claims kAny. Otherwise it is staged.
   Fill fill{};
   // The program writes to it. A static input is written in place. A staged input is copied back to
   // the caller's tensor after the run. No other tensor of the call, except its counts, may lie
@@ -300,14 +301,15 @@ struct ProgramSpec {
   // Distinguishes programs of the same name, e.g. by adapter or draft length. See Session::Find.
   std::string variant{};
   // Conditions on symbols (real extents) and scalars under which the program is correct, in the
-  // language of base/expression.h. A call is refused if a guard fails. Buckets are not checked,
-  // because the claims say that a program may run at them.
+  // language of base/expression.h. A call is refused if a guard fails. Guards are not checked at
+  // buckets, because the claims say that the program may run there.
   std::vector<std::string> guards{};
   // Sizes computed from symbols and scalars of the key, in the same language: "2*n", "n + m",
-  // "ceildiv(n, 16)". Dim::Extent names them. An input's axis must have exactly the value at the
-  // real extents; an output's axis gets that value. Both are padded to the value at the buckets. A
-  // call is refused if an expression is negative or has no value. It runs eagerly if the value at
-  // the buckets does not exist, is smaller, or makes a tensor larger than any device.
+  // "ceildiv(n, 16)". Dim::Extent names them. At the real extents, an input's axis must have
+  // exactly the value of the expression, and an output's axis gets this value. Both axes are padded
+  // to the value at the buckets. A call is refused if an expression is negative or has no value. It
+  // runs eagerly if the value at the buckets does not exist, is smaller, or makes a tensor larger
+  // than any device.
   std::vector<std::string> extents{};
   // How far one call advances the offset of its generator, rounded up to a multiple of 4; 0: the
   // program has no random state. See RandomWord.
@@ -439,9 +441,9 @@ class CallContext {
 
   // Returns memory for a temporary, aligned to kBufferAlignment, with undefined contents. A run
   // must make the same requests in the same order in every phase at equal extents. Memory that is
-  // not freed lives to the end of the run. The label of the warm-up's request names the bytes in
-  // traces, maps and drawings. Errors: kInvalidArgument bytes < 1; kResourceExhausted; kAborted the
-  // request differs from that of the warm-up.
+  // not freed lives to the end of the run. Traces, maps and drawings show the label that the
+  // request had in the warm-up. Errors: kInvalidArgument bytes < 1; kResourceExhausted; kAborted
+  // the request differs from that of the warm-up.
   virtual absl::StatusOr<DeviceAddress> Allocate(int64_t bytes, std::string_view label) = 0;
   absl::StatusOr<DeviceAddress> Allocate(int64_t bytes) { return Allocate(bytes, {}); }
 

@@ -46,8 +46,8 @@ class Program;
 // Options that suit a policy that is learned again. The limit is its maximum. The count is the
 // number of its buckets, or `count` if that is more, but at most 256. Buckets are multiples of
 // `multiple_of`. Other options are those that relearn.h recommends. Up to a limit of 512 the cap is
-// 1.25 and the gap is 2; beyond it they are 1.5 and 1. There is no cap if that many buckets cannot
-// satisfy it.
+// 1.25 and the gap is 2; beyond it they are 1.5 and 1. If that number of buckets cannot keep the
+// cap, there is no cap.
 RelearnOptions RelearnFor(const PaddingPolicy& policy, int64_t multiple_of = 1, int64_t count = 0);
 
 struct RebucketOptions {

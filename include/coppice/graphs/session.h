@@ -51,7 +51,7 @@
 // through a call, which may or may not have run the program. The call leaks nothing and leaves no
 // open capture, and the session can still be used.
 //
-// Units: bytes, nanoseconds, elements where named so.
+// Units: bytes, nanoseconds, elements where a name says so.
 
 #pragma once
 
@@ -101,11 +101,12 @@ class Session {
   // Adds a program. Errors: kInvalidArgument as ValidateSpec, or if its name and variant are taken.
   absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable);
 
-  // The same of a callable whose requests are known without running it. `dry_run` makes the
+  // The same for a callable whose requests are known without running it. `dry_run` makes the
   // requests that `callable` makes, and nothing else. It gets Phase::kWarmUp, no stream, and
-  // addresses that no memory has; the steps of its breaks are dropped. No bucket needs a warm-up,
-  // and SessionWarming::Plan plans the program. A recording whose requests differ from those of
-  // `dry_run` ends as one that differs from its warm-up does, and its bucket is warmed up.
+  // addresses without memory behind them; the steps that it passes to Break never run. No bucket
+  // needs a warm-up, and SessionWarming::Plan plans the program. A recording whose requests differ
+  // from those of `dry_run` ends like any recording that differs from its warm-up, and its bucket
+  // is then warmed up.
   absl::StatusOr<const Program*> Register(ProgramSpec spec, Callable callable, Callable dry_run);
 
   // Adds a program of a package. The package must live until Unregister has returned (which waits
@@ -181,11 +182,11 @@ class Session {
   //         kFailedPrecondition  the call would write over outputs that a ReadScope holds; an input
   //                              is stale; the binding was unbound, or the program unregistered;
   //                              under Stance::kStrict, the call cannot replay; the session is
-  //                              suspended, or the lane is lent; the stream, or the lane's last
-  //                              one, captures (a replay on the lane's last stream notices only at
-  //                              its launch, which breaks the capture: kAborted); the lane's last
-  //                              stream was destroyed; with checks.addresses, an address is in no
-  //                              allocation;
+  //                              suspended, or the lane is lent; the call's stream, or the stream
+  //                              of the lane's last call, captures (a replay on the lane's last
+  //                              stream notices only at its launch, which breaks the capture:
+  //                              kAborted); the lane's last stream was destroyed; with
+  //                              checks.addresses, an address is in no allocation;
   //         kResourceExhausted   not even the eager path fits (the program may have run in part);
   //                              no room to copy out; under Stance::kStrict, no room for the memory
   //                              of the graph; the graph limit or the budget is reached, with

@@ -3,8 +3,8 @@
 // tools/describe reads this header. C and Python repeat the first sentence of each field and
 // enumerator, and ValidateOptions checks the range at the end of a comment.
 //
-// Units: bytes where named so. Threads: plain values; the functions are called on the threads that
-// call the session, unless they say otherwise.
+// Units: bytes where a name says so. Threads: plain values; the functions are called on the threads
+// that call the session, unless they say otherwise.
 
 #pragma once
 
@@ -60,12 +60,11 @@ const char* NameOf(VariantTiming timing);
 // Limits on the number of graphs.
 struct LimitOptions {
   int graphs_per_program_max = 1024;  // Graphs of a program on a lane. >= 0.
-  // How often a bucket may be recorded again because a static input moved; one more counts as a
-  // graph over the limit. >= 0.
+  // How often a bucket may be recorded again because a static input moved; after that, `on_limit`
+  // says what the call does. >= 0.
   int rerecords_per_bucket_max = 128;
-  // Recordings of one bucket in which a static input may have moved; after one more, every call
-  // copies it. If several sets of static inputs take turns, choose a number larger than that of the
-  // sets. >= 0.
+  // How often a static input may move in one bucket; after one more move, every call copies it. If
+  // several sets of static inputs take turns, choose a number larger than the number of sets. >= 0.
   int static_moves_max = 32;
   OnLimit on_limit = OnLimit::kEager;  // What a call does if it would need one graph too many.
 };
@@ -94,7 +93,7 @@ struct CheckOptions {
   // program is captured twice when it is recorded, and once more at the graph's first replay. The
   // second capture has other values for all that is not in the key. If parameters differ, the error
   // names kernel, parameter and bytes. The padding of a parameter's struct is compared, too, so
-  // zero it. Needs a driver of CUDA 12.4.
+  // zero it. Needs a driver for CUDA 12.4 or later.
   bool audit_keys = false;
   // Asks the driver at every call whether tensors lie in live memory of the device. Each static
   // input must lie in the same allocation as before. Each input from outside the session (with all
@@ -128,8 +127,8 @@ struct RankOptions {
   std::function<absl::Status()> barrier;
 };
 
-// The most lanes of a session. Each lane has its own windows of addresses, stream events and
-// statistics.
+// Maximum number of lanes of a session. Each lane has its own windows of addresses, stream events
+// and statistics.
 inline constexpr int kLanesMax = 1024;
 
 // The options that a session is made with.
@@ -155,9 +154,9 @@ struct SessionOptions {
   // written, the trace ends, and that thread passes one line to `log`.
   TraceOptions trace;
   RecorderOptions recorder;
-  // Keeps a drawing of every recording, to be dumped. See Session::Dump. A drawing takes host
-  // memory, about 100 bytes per graph node, edge, tensor and buffer. A recording then makes up to
-  // four more driver calls per graph, and per graph node.
+  // Keeps a drawing of every recording, so that it can be dumped. See Session::Dump. A drawing
+  // takes host memory, about 100 bytes per graph node, edge, tensor and buffer. A recording then
+  // makes up to four more driver calls per graph, and per graph node.
   bool keep_drawings = false;
   // Receives one line per program and reason that keeps its calls from replaying. Depending on the
   // reason, the line has the addresses of static inputs that moved, the number of graphs at a

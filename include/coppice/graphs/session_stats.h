@@ -1,6 +1,6 @@
 // Figures for people and tools: what a session did, what it holds, and what it would do.
 //
-// Units: bytes, nanoseconds, elements where named so. Threads: plain values.
+// Units: bytes, nanoseconds, elements where a name says so. Threads: plain values.
 
 #pragma once
 
@@ -28,8 +28,8 @@ struct NodeInfo {
                               // exists; it is dropped when nobody leases its outputs.
   int64_t number = 0;         // Place among its lane's recordings, from 1; 0: not recorded.
   int64_t plan_height = 0;    // Bytes.
-  int64_t live_bytes = 0;     // Most bytes live at once, including those around it; no plan can be
-                              // lower.
+  int64_t live_bytes = 0;     // Most bytes live at one time, with the live outputs that it was
+                              // planned around; no plan can be lower.
   int64_t around_bytes = 0;   // Bytes of the live outputs that it was planned around; 0 for a root.
   int64_t donated_bytes = 0;  // Bytes of inputs that are read in place and that its calls donate.
   const char* plan_method = "";
@@ -79,18 +79,18 @@ struct SessionStats {
   int64_t calls = 0;                            // Calls that ran.
   std::array<int64_t, kRunKindCount> runs{};    // Calls, by how they ran.
   std::array<int64_t, kReasonCount> reasons{};  // Calls that did not replay, by reason.
-  int64_t captures_retried = 0;  // Recordings that were broken from outside, and tried again.
+  int64_t captures_retried = 0;  // Recordings that were broken from outside and retried.
   int64_t recordings = 0;        // Graphs recorded, including those recorded before calls.
   int64_t recordings_empty = 0;  // Recordings without a graph node or a break.
   int64_t evictions = 0;         // Graphs dropped to make room.
   int64_t remaps = 0;            // Replays that had to map their memory again.
   int64_t inputs_in_place = 0;   // Inputs read where an earlier call left them.
   int64_t inputs_filled = 0;     // Inputs staged only to fill their padding.
-  int64_t inputs_demoted = 0;    // Static inputs that moved too often, and are copied since then.
+  int64_t inputs_demoted = 0;    // Static inputs that moved too often and have been copied since.
   int64_t stream_switches = 0;   // Calls that had to wait for the lane's last stream.
-  int64_t real_elements = 0;     // Staged elements that callers brought.
-  int64_t padded_elements = 0;   // Staged elements with their padding.
-  int64_t exact_replays = 0;     // Replays at the sizes of their call, with a bucket's memory.
+  int64_t real_elements = 0;     // Staged elements that callers passed.
+  int64_t padded_elements = 0;   // Staged elements, including padding.
+  int64_t exact_replays = 0;     // Replays at the call's own sizes, in a bucket's memory.
   int64_t patched_nodes = 0;     // Graph nodes that were set to the sizes of a call.
 
   SessionStats& operator+=(const SessionStats& other);

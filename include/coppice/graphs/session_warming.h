@@ -1,8 +1,8 @@
 // Before traffic, a session plans and records buckets that calls will use. A profile says which
 // buckets earlier traffic used.
 //
-// Units: bytes, nanoseconds, elements where named so. Threads: any method from any thread; a method
-// holds the lane's lock while it records.
+// Units: bytes, nanoseconds, elements where a name says so. Threads: any method from any thread; a
+// method holds the lane's lock while it records.
 
 #pragma once
 

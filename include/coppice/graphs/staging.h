@@ -107,7 +107,7 @@ class StagingArguments {
   // that of the copy (checked by size).
   void SetNoise(int index, DType dtype, PaddingContents contents, uint64_t seed);
 
-  // Replaces word `index` by the value in `count` when the launch runs, clamped to [0, word]; if
+  // When the launch runs, replaces word `index` with the value in `count`, clamped to [0, word]; if
   // the address of `count` is 0, the word is no longer replaced. Requires: index <
   // kStagingCountsMax (checked); `count` is one i32 or i64.
   void SetCount(int index, const Tensor& count);

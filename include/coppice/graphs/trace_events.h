@@ -7,7 +7,8 @@
 // The file is text, one JSON value per line: an object is a definition, an array is an event. A
 // definition comes before the first event that names it. Events of one lane are in the order in
 // which they happened, and so are those of the session. Lanes are written in pieces, one after
-// another, so compare times between them. A session that ends normally writes `end` last.
+// another, so compare times to order events of different lanes. A session that ends normally writes
+// `end` last.
 //
 //   {"schema":"coppice.trace/6","device":...,"lanes":1,"granularity":2097152,"budget":0,
 //    "options":{"warmup_runs":1,...}}
@@ -27,10 +28,10 @@
 //   ...
 //
 // An event has its time, its name, its lane, and the fields of its struct below, in order. The name
-// is that of the struct, enumerators are words, and extents are a list. The lane is -1 if an event
-// concerns the whole session.
+// is the name of the struct in snake case, without Event. Enumerators are written as words, and
+// extents as a list. The lane is -1 if an event concerns the whole session.
 //
-// A session's `options` and a program's `spec` are the documents of session_documents.h. `policies`
+// A session's `options` and a program's `spec` have the format of session_documents.h. `policies`
 // has one document per symbol (coppice/padding/policy_document.h); each element of `joint` has two
 // indices of symbols and a joint document.
 //
@@ -39,7 +40,7 @@
 // were planned: the allocations of the warm-up in order, or the nodes of its graph if the graph
 // forks. `kernels` are the launches of its graphs, in the order of their nodes: name, blocks,
 // threads, bytes of dynamic shared memory. A buffer's label is its name in the program, or the name
-// of its output; "" if it has no name. Scalars are those of the key.
+// of its output; "" if it has no name. In a bucket, `scalars` are the scalars of the key.
 //
 // A failure says why a recording failed. If a driver call failed, `code` is CUDA's name of its
 // result; otherwise `driver_call` is empty and `code` is that of the absl::Status. If calls of a
@@ -48,11 +49,12 @@
 // A call over the largest bucket has a bucket with the call's own extents and no nodes. Other calls
 // that no bucket serves, such as those of an eager session, have bucket -1.
 //
-// A replay whose lease is dropped before the lane's next call is one event. Events about outputs
-// that a call reads or writes over come before the event of the call.
+// If the lease of a replay is dropped before the lane's next call, the replay has only one event,
+// its call. Events about outputs that a call reads or writes over come before the event of the
+// call.
 //
-// Units: bytes; nanoseconds since the session was made; elements where named so. Threads: plain
-// values.
+// Units: bytes; nanoseconds since the session was made; elements where a name says so. Threads:
+// plain values.
 
 #pragma once
 
@@ -197,9 +199,9 @@ struct PolicyEvent {
 // The static tensors of a program were bound: Session::Bind.
 struct StaticsEvent {
   ProgramNumber program;  // The program.
-  // Bytes of its bound tensors: weights, caches. They are the application's, so no MemoryKind
-  // counts them. A byte that several tensors share counts once. Constants of packages do not count
-  // here, because MemoryKind::kConstants has them.
+  // Bytes of its bound tensors: weights, caches. The application owns them, so no MemoryKind counts
+  // them. A byte that several tensors share counts once. Constants of packages do not count here,
+  // because MemoryKind::kConstants has them.
   int64_t bytes = 0;
   int64_t total_bytes = 0;  // The same for all programs.
 };

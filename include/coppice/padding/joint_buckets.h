@@ -46,11 +46,11 @@ struct JointOptions {
   // The largest bucket, or, if the rule forbids it, those that JointPolicy::List describes. Larger
   // sizes in the histogram have no bucket and are ignored.
   JointSize limit;  // Each extent in [1, PaddingPolicy::kExtentMax].
-  // The most buckets, with those that the limit needs, but without those that double; 0: all that
-  // save more than their price, at most kJointPricedMax.
+  // Maximum number of buckets, with those that the limit needs, but without those that double; 0:
+  // all that save more than their price, at most kJointPricedMax.
   int64_t count = 0;  // In [0, JointPolicy::kListMax].
-  // The cost of having a bucket, compared with that of all calls of the histogram. If `price_of` is
-  // given, the price depends on the bucket.
+  // The cost of having a bucket, added once to the cost of all calls of the histogram. If
+  // `price_of` is given, the price depends on the bucket.
   double price = 0;  // >= 0, finite; a count or a price must be given.
   std::function<double(JointSize bucket)> price_of;
   // Buckets obey a * b <= budget. A size that obeys the rule, but that no bucket can hold, counts

@@ -48,7 +48,7 @@ class JointHistogram {
 
 // The cost of traffic with a policy.
 struct JointScore {
-  double calls = 0;      // Calls that have a bucket; only they are in the costs.
+  double calls = 0;      // Calls that have a bucket; only these calls count in the costs.
   double beyond = 0;     // Calls without a bucket.
   double cost = 0;       // Padded.
   double real_cost = 0;  // Without padding.

@@ -63,8 +63,8 @@ struct JointGuard {
 
 class JointPolicy {
  public:
-  // The most buckets of a list: its table takes 2 bytes per pair of an extent a and an extent b
-  // that occur in buckets.
+  // Maximum number of buckets of a list: its table takes 2 bytes per pair of an extent a and an
+  // extent b that occur in buckets.
   static constexpr int64_t kListMax = 4096;
 
   // Every pair of the two ladders that obeys the rule; a budget of 0 means that there is no rule.
@@ -84,7 +84,7 @@ class JointPolicy {
                                           JointSize limit,
                                           int64_t budget = 0,
                                           const JointCost& cost = {});
-  // The same, but Find prefers the bucket that comes first; those that the limit needs come last.
+  // The same, but Find prefers buckets in the order given; those that the limit needs come last.
   static absl::StatusOr<JointPolicy> Ordered(std::span<const JointSize> buckets,
                                              JointSize limit,
                                              int64_t budget = 0);

@@ -1,10 +1,10 @@
 // Learns buckets from a histogram: finds the ladder with the least padding. The result is exact.
 //
 // A call of size s in bucket b costs cost(b) - cost(s). LearnBuckets chooses at most `count`
-// buckets that minimise the sum over all calls, plus a price per bucket. Without options, the
-// optimum puts every bucket at sizes of the traffic, and then jumps to the limit. Two options keep
-// a ladder good when traffic changes. A prior gives weight to sizes that no call had. Caps limit
-// the padding of each call, whether its size was seen or not.
+// buckets that minimise the sum over all calls, plus a price per bucket. Without options, every
+// bucket of the optimum is a size of the traffic, except the last, which is the limit. Two options
+// keep a ladder good when traffic changes. A prior gives weight to sizes that no call had. Caps
+// limit the padding of each call, whether its size was seen or not.
 //
 //   sizes 3 3 3 7 7 40, limit 64      2 buckets: 7 64        3 buckets: 3 7 64, or 7 40 64
 //
@@ -34,10 +34,10 @@ struct LearnOptions {
   // The last bucket. Larger sizes in the histogram have no bucket and are ignored.
   int64_t limit = 0;  // In [1, PaddingPolicy::kExtentMax].
 
-  // The most buckets, with the limit and forced sizes, but without those that double; 0: all that
-  // save more than their price.
+  // Maximum number of buckets, with the limit and forced sizes, but without those that double; 0:
+  // all that save more than their price.
   int64_t count = 0;  // In [0, candidates].
-  // The cost of having a bucket, compared with that of all calls of the histogram: bytes of a
+  // The cost of having a bucket, added once to the cost of all calls of the histogram: bytes of a
   // graph, or time to record it, converted to the unit of `cost`. If `price_of` is given, the price
   // depends on the size.
   double price = 0;  // >= 0, finite; a count or a price must be given.
@@ -74,7 +74,8 @@ struct LearnedBuckets {
   double beyond = 0;             // Calls of sizes above the limit.
 };
 
-// The most candidates that LearnBuckets may choose from; each takes about 60 bytes while it runs.
+// Maximum number of candidates that LearnBuckets may choose from; each takes about 60 bytes while
+// it runs.
 inline constexpr int64_t kLearnCandidatesMax = int64_t{1} << 22;
 
 // The buckets of least cost, and those that double. The result is exact, up to the rounding of sums

@@ -40,10 +40,10 @@ struct PolicyDocument {
   std::optional<LearnedFrom> learned;
 };
 
-// Reads a document; `where` names it in errors. If `maximum` is not 0, it is the maximum of a
-// document that gives none; a document that gives another maximum is an error. Errors:
-// kInvalidArgument the text is not such a document (the message has the place of the error);
-// kUnimplemented it has another version.
+// Reads a document; `where` names it in errors. If `maximum` is not 0, a document without a maximum
+// gets this one, and a document with another maximum is an error. Errors: kInvalidArgument the text
+// is not such a document (the message has the place of the error); kUnimplemented it has another
+// version.
 absl::StatusOr<PolicyDocument> ReadPolicyDocument(std::string_view text,
                                                   const std::string& where,
                                                   int64_t maximum = 0);

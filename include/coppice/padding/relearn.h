@@ -43,8 +43,8 @@ struct RelearnOptions {
   LearnOptions learn;  // If the count is 0, there are at most as many buckets as LearnBuckets would
                        // choose.
   // Whether buckets without calls are part of the count, too, so that they do not make a ladder
-  // longer. They leave room for as many other buckets as the old ladder had below them, and for one
-  // more to replace the bucket that held the largest size.
+  // longer. There is still room for as many other buckets as the old ladder had, up to and
+  // including the bucket that held the largest size.
   bool counts_uncalled = false;
   int64_t added_max = 4;    // Buckets that are not in the old ladder. >= 0.
   double gain_min = 1;      // Points of waste and price that a swap has to save. >= 0.

@@ -3,7 +3,7 @@
 // No driver reports it, and on a busy device the change of free memory says little. So
 // `coppice-probe memory` writes a table on an idle device: bytes per graph by kind and number of
 // nodes. If a kind has rows for several numbers, the smallest and the largest give the bytes of a
-// graph itself and of each node. If it has one row, that gives the bytes per node.
+// graph itself and of each node. If a kind has one row, that row gives the bytes per node.
 //
 //   bytes = bytes of a graph of kernels itself + sum over nodes of the bytes that their kind adds
 //

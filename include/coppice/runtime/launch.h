@@ -124,7 +124,7 @@ class Arguments {
 };
 
 // Launches `blocks` blocks of a kernel with one parameter, a struct. Its padding is passed as zeros
-// if the compiler supports it. Requires: the struct is that of the kernel.
+// if the compiler supports it. Requires: `Parameters` is the struct of the kernel.
 //
 // Errors of every Launch: the driver's; kInvalidArgument for dimensions, shared memory, a
 // cooperative grid or a cluster beyond what the kernel or the device allows; kUnimplemented for

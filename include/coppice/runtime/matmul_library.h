@@ -5,7 +5,7 @@
 //   const MatmulLibrary::Algorithm* chosen = library ? library->Choose(product) : nullptr;
 //   if (chosen != nullptr) status = library->Multiply(product, *chosen, workspace, stream);
 //
-// Units: elements, bytes where named so. Threads: any.
+// Units: elements, bytes where a name says so. Threads: any.
 
 #pragma once
 

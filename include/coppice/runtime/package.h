@@ -5,7 +5,7 @@
 //   package->Read("bin/0452f654e5861a09.cubin")     the bytes, their digest checked
 //
 // A package is a folder or a canonical zip file (runtime/package/FORMAT.md). It is mapped, never
-// unpacked or copied, and nothing of it is executed. Open checks the container, the manifest's
+// unpacked or copied, and nothing in it is executed. Open checks the container, the manifest's
 // digest, its signature if one is required, and the manifest; a file's digest is checked when it is
 // first read. An open package has no absolute names, links or duplicates. Do not change its files
 // while the package is open: a change after a check is not seen, and reading past the end of a

@@ -38,8 +38,8 @@ std::optional<Architecture> ParseArchitecture(const std::string& text);
 // "sm_90a".
 std::string NameOf(Architecture architecture);
 
-// The device that runs code. A GPU runs cubins for it, and compiles PTX if the caller allows that.
-// The emulator executes PTX.
+// The device that runs the code. A GPU runs cubins for its architecture, and compiles PTX if the
+// caller allows that. The emulator executes PTX.
 struct TargetDevice {
   int capability = 0;
   bool cubins = true;
@@ -63,7 +63,7 @@ const char* NameOf(Fit fit);
 struct TargetFit {
   int target = 0;  // Index into Kernel::targets.
   Fit fit = Fit::kNone;
-  std::string why;  // In words: "sm_80 runs on 8.9", "sm_90a runs on 9.0 only, and this is 8.9".
+  std::string why;  // "sm_80 runs on 8.9" or "sm_90a runs on 9.0 only, but this device is 8.9".
 };
 
 // How well `module`'s code fits `device`; `target` stays 0. A fatbin counts as the cubin of its

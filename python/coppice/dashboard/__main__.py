@@ -37,23 +37,24 @@ def parser():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = result.add_argument
     add("names", nargs="*", metavar="SUITE|MODEL",
-        help=f"{', '.join(suites.SUITES)}, or models; * stands for any letters (default: all)")
+        help=f"{', '.join(suites.SUITES)}, or models; * matches any characters (default: all)")
     add("-o", "--output", type=pathlib.Path, default=pathlib.Path("dashboard.jsonl"),
-        metavar="FILE", help="file of the lines; the page is next to it (default %(default)s)")
+        metavar="FILE", help="write the results to this file, and the page next to it (default "
+                             "%(default)s)")
     add("--since", type=pathlib.Path, metavar="FILE",
-        help="keeps the lines of this file, and runs the models that it lacks")
+        help="keep the results in this file, and run the models that it lacks")
     add("--again", type=lambda text: text.split(","), default=[], metavar="STATUS,...",
-        help="with --since: runs models with these results again, for example wrong")
-    add("--mode", choices=MODES, help="runs only this mode")
-    add("--dtype", choices=DTYPES, help="runs only this type")
-    add("--full", action="store_true", help="real sizes, which need a GPU")
+        help="with --since: run models with these statuses again, for example wrong")
+    add("--mode", choices=MODES, help="run only this mode")
+    add("--dtype", choices=DTYPES, help="run only this type")
+    add("--full", action="store_true", help="use real sizes, which need a GPU")
     add("--device", choices=("cpu", "cuda"),
         help="cpu is the emulator (default: cuda if there is a GPU)")
     add("--limit", type=float, default=300, metavar="SECONDS",
-        help="limit of processor time for one model (default %(default)s)")
-    add("--jobs", type=int, default=1, metavar="N", help="processes at a time (default 1)")
-    add("--seed", type=int, default=1, help="seed of weights, values and sizes (default 1)")
-    add("--list", action="store_true", help="lists the models, and runs none")
+        help="limit of CPU time for one model (default %(default)s)")
+    add("--jobs", type=int, default=1, metavar="N", help="number of parallel processes (default 1)")
+    add("--seed", type=int, default=1, help="seed for weights, values and sizes (default 1)")
+    add("--list", action="store_true", help="list the models, and run none")
     add("--one", nargs=4, help=argparse.SUPPRESS)
     return result
 

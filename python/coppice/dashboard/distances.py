@@ -23,7 +23,7 @@ def distance(found, right, scale=0.0):
     largest difference over the largest value of `right`. The divisors are at least `scale`. The
     distance is infinite if one has a NaN or an infinity that the other lacks. Errors: Misshapen."""
     if found.shape != right.shape:
-        raise Misshapen(f"a result of {list(found.shape)} elements instead of {list(right.shape)}")
+        raise Misshapen(f"a result has shape {list(found.shape)} instead of {list(right.shape)}")
     found, right = found.detach(), right.detach()
     if not right.numel():
         return 0.0
@@ -64,7 +64,7 @@ class Comparison:
         is called only if they are needed. It is None if there are none. Errors: Misshapen."""
         for one, other in zip(found, right):
             if one.dtype != other.dtype:
-                raise Misshapen(f"{what}: a result of {one.dtype} instead of {other.dtype}")
+                raise Misshapen(f"{what}: a result has dtype {one.dtype} instead of {other.dtype}")
         error = farthest(found, right, scale)
         self.error = max(self.error, error)
         if error <= self.tolerance:

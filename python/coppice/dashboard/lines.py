@@ -39,7 +39,7 @@ def line(**known):
     """A line with all fields; those that were not measured are None."""
     unknown = set(known) - set(FIELDS)
     if unknown:
-        raise ValueError(f"no fields of a line: {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown fields: {', '.join(sorted(unknown))}")
     return {name: known.get(name) for name in FIELDS}
 
 
@@ -60,7 +60,7 @@ def read(path):
             else:
                 found[key_of(known)] = known
         except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}:{number}: no line of a dashboard: {error!r}") from error
+            raise ValueError(f"{path}:{number}: not a line of a dashboard: {error!r}") from error
     return heading, list(found.values())
 
 

@@ -28,7 +28,8 @@ def right_dropped(module, arguments, results):
     dropped = after == 0
     deviation = (share * (1 - share) / count) ** 0.5
     if not abs(float(dropped.double().mean()) - share) < 6 * deviation:
-        raise AssertionError(f"{dropped.double().mean()} of all are dropped instead of {share}")
+        raise AssertionError(f"the share of dropped elements is {dropped.double().mean()} "
+                             f"instead of {share}")
     right = F.gelu(module.first(*arguments)) + 1
     kept = torch.where(dropped, 0, right / (1 - share))
     return right, kept, module.second(kept)

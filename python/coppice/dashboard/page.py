@@ -108,7 +108,7 @@ def causes(found):
     rows = "".join(f"<tr><td class=number>{len(names)}<td>{escaped(cause)}"
                    f"<td>{escaped(', '.join(names[:6]))}{' …' if len(names) > 6 else ''}"
                    for cause, names in known[:CAUSES_MAX])
-    return ("<section><h2>Why others are not right, or not lifted whole</h2><div class=wide><table>"
+    return ("<section><h2>Why runs are not right, or not lifted whole</h2><div class=wide><table>"
             f"<thead><tr><th>runs<th>cause<th>of</thead><tbody>{rows}</tbody></table></div>"
             "</section>")
 

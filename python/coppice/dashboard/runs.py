@@ -81,7 +81,7 @@ def run(task, terms):
                     "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
                     "HF_HUB_OFFLINE": "1", **os.environ, "TORCHINDUCTOR_CACHE_DIR": cache})
         except subprocess.TimeoutExpired:
-            return lines.line(**key, **timeout_of(f"{CLOCK * terms.limit_s:g} s by the clock"))
+            return lines.line(**key, **timeout_of(f"{CLOCK * terms.limit_s:g} s of elapsed time"))
     return lines.line(**key, **outcome(done.returncode, done.stdout, done.stderr, terms.limit_s))
 
 
@@ -92,7 +92,7 @@ def timeout_of(what):
 def outcome(code, printed, said, limit_s):
     """The result of a process: the fields that it printed, or how it ended."""
     if code == -signal.SIGXCPU:
-        return timeout_of(f"{limit_s:g} s of the processor")
+        return timeout_of(f"{limit_s:g} s of CPU time")
     if code == 0:
         return json.loads(printed.splitlines()[-1])
     how = f"signal {signal.Signals(-code).name}" if code < 0 else last_of(said)

@@ -25,7 +25,7 @@ def chosen(models, names):
                  if any(fnmatch.fnmatchcase(text, name)
                         for text in (model.suite, model.name, model.key))]
         if not known:
-            raise ValueError(f"no suite or model is called {name}; suites are "
-                             f"{', '.join(SUITES)}, and --list has all models")
+            raise ValueError(f"no suite or model is called {name}; the suites are "
+                             f"{', '.join(SUITES)}, and --list shows all models")
         found.update((model.key, model) for model in known)
     return [model for model in models if model.key in found]

@@ -38,13 +38,13 @@ def parser():
         prog="python -m coppice.export", description=DESCRIPTION, epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     result.add_argument("program", metavar="FILE.py:NAME",
-                        help="a module, a class of one, a function or an ExportedProgram")
+                        help="a module, a module class, a function or an ExportedProgram")
     result.add_argument("--input", action="append", default=[], metavar="NAME=TYPE:SHAPE",
                         help="an example argument")
     result.add_argument("--dynamic", action="append", default=[], metavar="NAME:AXIS=MIN..MAX",
                         help="a size that varies between calls")
     result.add_argument("--arch", default="80,90a",
-                        help="architectures: 80 gives PTX, 90a a cubin, 86:cubin a cubin "
+                        help="architectures: 80 gives PTX, 90a and 86:cubin give cubins "
                              "(default: %(default)s)")
     result.add_argument("--name", default="main", help="name of the program (default: %(default)s)")
     result.add_argument("--outputs", help="names of the outputs, such as logits,state")
@@ -108,7 +108,8 @@ def parse_dynamic(texts):
         if match[3]:
             how["name"] = match[3]
         if how["min"] > how["max"]:
-            raise UsageError(f"--dynamic {text!r}: {how['min']} is more than {how['max']}")
+            raise UsageError(f"--dynamic {text!r}: the minimum {how['min']} is more than the "
+                             f"maximum {how['max']}")
         if match[2] is None:
             result[match[1]] = how
         else:

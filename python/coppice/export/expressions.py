@@ -101,7 +101,7 @@ def halved(e):
     if parts and parts[1][0].is_Integer and parts[1][0] in POWERS_OF_TWO:
         (base, above), (divisor, below) = parts
         return base * below * (1 if divisor > 0 else -1), above * abs(divisor)
-    raise ExportError(f"the fraction {e} may be rounded, which integers do not follow")
+    raise ExportError(f"the fraction {e} may be rounded, but manifests compute with integers")
 
 
 def root_of_square(e):
@@ -135,7 +135,7 @@ class Printer:
         if type(e).__name__ in RELATIONS:
             left, right = (self.at(side, ADD) for side in e.args)
             return f"{left} {RELATIONS[type(e).__name__]} {right}", COMPARE
-        raise ExportError(f"manifests have no {type(e).__name__}, as in {e}")
+        raise ExportError(f"manifests do not support {type(e).__name__}, as in {e}")
 
     def at(self, e, level):
         """The text of an operand, in parentheses if its precedence is below `level`."""
@@ -148,7 +148,7 @@ class Printer:
     @staticmethod
     def integer(value):
         if abs(value) > INT64_MAX:
-            raise ExportError(f"{value} does not fit 64 bits")
+            raise ExportError(f"{value} does not fit into 64 bits")
         return (str(value), ATOM) if value >= 0 else (f"-{-value}", NEGATE)
 
     def print_BooleanTrue(self, e):
@@ -179,7 +179,7 @@ class Printer:
             return self.negative(sympy.Mul(*factors))
         powers = [factor for factor in factors if factor.is_Pow and factor.exp.is_negative]
         if powers:
-            raise ExportError(f"manifests divide by // only, not as {e}")
+            raise ExportError(f"manifests support only division with //, not {e}")
         ordered = sorted(factors, key=str)
         if coefficient != 1:
             ordered.insert(0, coefficient)
@@ -255,7 +255,7 @@ class Printer:
         if divisor == 1:
             return self.print(base)
         if not divisor.is_positive:
-            raise ExportError(f"manifests round down or up, not to zero, as {e}")
+            raise ExportError(f"manifests round down or up, not toward zero as in {e}")
         if base.is_nonnegative:
             return self.divide(base, divisor)
         down, up = self.divide(base, divisor)[0], self.call("ceildiv", base, divisor)[0]
@@ -264,7 +264,7 @@ class Printer:
     def print_Pow(self, e):
         base, exponent = e.args
         if not exponent.is_Integer or not 1 <= exponent <= 62:
-            raise ExportError(f"manifests have no power as {e}")
+            raise ExportError(f"manifests do not support the power {e}")
         return " * ".join([self.at(base, NEGATE)] * int(exponent)), MULTIPLY
 
     print_PowByNatural = print_Pow
@@ -272,7 +272,7 @@ class Printer:
     def shift(self, e):
         value, count = e.args
         if not count.is_Integer or not 0 <= count <= 62:
-            raise ExportError(f"manifests shift by numbers only, not as {e}")
+            raise ExportError(f"manifests shift only by constant numbers, not as in {e}")
         return value, sympy.Integer(1 << int(count))
 
     def print_LShift(self, e):
@@ -320,7 +320,7 @@ class Printer:
     def print_Piecewise(self, e):
         *others, (last, condition) = e.args
         if condition != sympy.true:
-            raise ExportError(f"manifests choose between two values only, not as {e}")
+            raise ExportError(f"manifests choose only between two values, not as in {e}")
         text = self.at(last, OR)
         for value, chosen in reversed(others):
             text = f"select({self.at(chosen, OR)}, {self.at(value, OR)}, {text})"

@@ -47,7 +47,8 @@ def parse_architectures(texts):
     for text in texts:
         match = re.fullmatch(r"(?:sm_)?(\d{2,3})[af]?(?::(cubin|ptx))?", str(text))
         if not match:
-            raise ExportError(f"the architecture {text!r} is not like 80, 90a or 86:cubin")
+            raise ExportError(f"the architecture {text!r} is not of a form such as 80, 90a or "
+                              "86:cubin")
         capability = int(match[1])
         if capability not in CAPABILITIES:
             raise ExportError(f"the architecture {text!r} is not one that Triton compiles for; "
@@ -143,8 +144,8 @@ def number_argument(parameter, kind, value, multiple=None):
         try:
             number = float(value)
         except ValueError as error:
-            raise ExportError(f"{parameter} is a fraction that varies: pass it as a tensor") \
-                from error
+            raise ExportError(f"{parameter} is a floating-point number that varies: pass it as a "
+                              "tensor") from error
         return {word: fraction(rounded(parameter, kind, number))}
     if not isinstance(value, str):
         value = int.from_bytes(held(parameter, kind, value), "little", signed=kind[0] == "i")
@@ -205,7 +206,7 @@ def bytes_of_type(kind, where):
         return 8
     if kind in SCALARS:
         return SCALAR_BYTES[SCALARS[kind]]
-    raise ExportError(f"{where}: a parameter of the type {kind} cannot be exported")
+    raise ExportError(f"{where}: a parameter of type {kind} cannot be exported")
 
 
 def add_kernel(package, name, variants, architectures, values=None):
@@ -243,9 +244,10 @@ def target_of(package, name, compiled, architecture, expected):
     ptx = compiled.asm["ptx"]
     sizes = parameters_of(ptx, metadata.name)
     if sizes != expected:
-        raise ExportError(f"{name}: the PTX has parameters of {sizes} bytes, not {expected}")
+        raise ExportError(f"{name}: the PTX has parameters of {sizes} bytes, but {expected} "
+                          "are expected")
     if metadata.num_ctas != 1:
-        raise ExportError(f"{name}: clusters of {metadata.num_ctas} blocks are not exported; "
+        raise ExportError(f"{name}: clusters of {metadata.num_ctas} blocks cannot be exported; "
                           "compile with num_ctas=1")
     arch = re.search(r"^\.target\s+(sm_\w+)", ptx, re.M)[1]
     data = ptx.encode() if architecture.image_format == "ptx" else compiled.asm["cubin"]
@@ -260,7 +262,7 @@ def target_of(package, name, compiled, architecture, expected):
     if getattr(metadata, "launch_pdl", False):
         target["programmatic"] = True
     if getattr(metadata, "profile_scratch_size", 0):
-        raise ExportError(f"{name}: was compiled for profiling; compile without")
+        raise ExportError(f"{name}: it was compiled for profiling; compile it without profiling")
     if metadata.global_scratch_size:
         target["scratch"] = [{"bytes_per_block": metadata.global_scratch_size,
                               "align": metadata.global_scratch_align}]

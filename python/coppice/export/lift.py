@@ -96,7 +96,7 @@ class Lifter:
         elif isinstance(node.target, torch._ops.OpOverload):
             self.lift_call(node)
         else:
-            raise ExportError("packages have no step for this")
+            raise ExportError("packages have no step for this operation")
 
     @staticmethod
     def is_arithmetic(node):
@@ -118,8 +118,9 @@ class Lifter:
         unknown = sorted(symbol.name for symbol in expression.free_symbols
                          if symbol.name not in self.names)
         if unknown:
-            raise ExportError(f"the size {expression} depends on {', '.join(unknown)}, which no "
-                              "input has: it depends on data, or needs a dynamic axis")
+            raise ExportError(f"the size {expression} depends on {', '.join(unknown)}, which is "
+                              "not a size of any input: it depends on data, or needs a dynamic "
+                              "axis")
         return text_of(expression, self.names)
 
     def texts(self, expressions):
@@ -129,7 +130,7 @@ class Lifter:
         if self.takes_complex and dtype in COMPLEX:
             return COMPLEX[dtype]
         if dtype not in DTYPES:
-            raise ExportError(f"packages have no elements of {dtype}")
+            raise ExportError(f"packages do not support the dtype {dtype}")
         return DTYPES[dtype]
 
     def tensor_of(self, buffer, value, offset=0):
@@ -160,8 +161,8 @@ class Lifter:
     def lift_attribute(self, node):
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
-            raise ExportError("a subgraph, as of cond or while_loop, is not exported")
-        raise ExportError("a tensor that Inductor made has no data without a device")
+            raise ExportError("subgraphs, such as those of cond or while_loop, cannot be exported")
+        raise ExportError("Inductor made a constant tensor, which has no data without a device")
 
     def layout(self, tensor):
         tensor = in_pairs(tensor)
@@ -234,15 +235,16 @@ class Lifter:
             hints = hints_of(self.shape_env)
             if overlaps(*([int(sympy.sympify(size).xreplace(hints)) for size in part]
                           for part in (tensor.shape, tensor.strides))):
-                raise ExportError(f"elements of the output {name} share memory, as those of expand "
-                                  "and unfold do; return a copy, by .contiguous()")
+                raise ExportError(f"elements of the output {name} share memory, like those of "
+                                  "expand and unfold; return a copy, made with .contiguous()")
             self.return_tensor(name, tensor)
 
     def return_tensor(self, name, tensor):
         """Returns the buffer itself if nothing else refers to it, a view of its bytes if their
         owner stays alive, and a copy otherwise."""
         if name in self.buffers:
-            raise ExportError(f"the output {name} has the name of another buffer; give it another")
+            raise ExportError(f"the output {name} has the same name as another buffer; rename the "
+                              "output")
         root = self.buffers[tensor.buffer]
         layout = {"role": "output", **self.layout(tensor)}
         self.outputs.append(name)
@@ -282,7 +284,7 @@ class Lifter:
                      **kernel_side_table.get_constant_args(node.kwargs["constant_args_idx"])}
         compiled = [(result.kernel, result.config) for result in tuner.compile_results]
         if node.kwargs.get("tma_descriptor_metadata"):
-            raise ExportError("TMA descriptors made on the host are not exported")
+            raise ExportError("TMA descriptors made on the host cannot be exported")
         name = tuner.inductor_meta.get("kernel_name") or tuner.fn.__name__
         grid_type = tuner.inductor_meta.get("grid_type")
         blocks = [{key: value for key, value in config.kwargs.items()
@@ -377,7 +379,7 @@ class Lifter:
         self.written.add(name)
         buffer = self.buffers[name]
         if buffer["role"] == "constant":
-            raise ExportError(f"writes the constant {name}; make it an input")
+            raise ExportError(f"writes to the constant {name}; make the constant an input")
         if buffer["role"] == "input":
             buffer["mutated"] = True
 
@@ -484,8 +486,8 @@ class Lifter:
                 results.append(None if one is None else self.simplify(size_of(one)))
                 continue
             if not isinstance(one, torch.Tensor):
-                raise ExportError("returns something that is not a tensor: it depends on data, or "
-                                  "a package cannot hold it")
+                raise ExportError("returns a value that is not a tensor: the value depends on "
+                                  "data, or a package cannot hold it")
             name = f"{node.name}_{index}" if many else node.name
             self.allocate(name, one)
             results.append(self.whole(name))

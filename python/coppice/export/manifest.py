@@ -58,10 +58,10 @@ def check_values(value, where):
         for index, member in enumerate(value):
             check_values(member, f"{where}/{index}")
     elif isinstance(value, float):
-        raise ExportError(f"{where}: the fraction {value} has to be text, as manifest.fraction "
-                          "makes it")
+        raise ExportError(f"{where}: the floating-point number {value} must be text; write it "
+                          "with manifest.fraction")
     elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-        raise ExportError(f"{where}: {value} does not fit 64 bits")
+        raise ExportError(f"{where}: {value} does not fit into 64 bits")
     elif value is not None and not isinstance(value, (str, int)):
         raise ExportError(f"{where}: {type(value).__name__} is not a JSON value")
 
@@ -69,7 +69,7 @@ def check_values(value, where):
 def check_name(name):
     """A key that the producer chooses. Errors: ExportError."""
     if not 1 <= len(name) <= NAME_MAX or not all(" " <= letter <= "~" for letter in name):
-        raise ExportError(f"the name {name!r} is not 1 to {NAME_MAX} printable ASCII characters")
+        raise ExportError(f"the name {name!r} must have 1 to {NAME_MAX} printable ASCII characters")
     return name
 
 
@@ -149,7 +149,7 @@ class Package:
     def manifest(self):
         """The manifest, with digests. Errors: ExportError."""
         if not self.programs:
-            raise ExportError("a package has at least one program")
+            raise ExportError("a package must have at least one program")
         result = {
             "schema": SCHEMA, "schema_version": SCHEMA_VERSION, "producer": self.producer,
             "integrity": {"manifest_sha256": None}, "entry": self.entry,
@@ -184,7 +184,7 @@ def write_folder(path, contents):
     """Errors: ExportError if the folder has something in it; OSError."""
     root = pathlib.Path(path)
     if root.exists() and (not root.is_dir() or any(root.iterdir())):
-        raise ExportError(f"{path}: exists and is not an empty folder; name another one")
+        raise ExportError(f"{path}: it exists and is not an empty folder; give another path")
     for name, data in contents:
         target = root / check_file_name(name)
         target.parent.mkdir(parents=True, exist_ok=True)

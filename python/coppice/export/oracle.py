@@ -24,7 +24,7 @@ def check_output(where, lifted, value, dtype, shape_env, exact=True):
         # What is specialised on for the time of a compilation stands in `replacements` alone.
         right = shape_env.replace(size_of(right)).xreplace(shape_env.replacements)
         if differ(found, right, hints):
-            raise ExportError(f"{where} was compiled with {what} {found}; the graph has {right}")
+            raise ExportError(f"{where} was compiled with {what} = {found}; the graph has {right}")
 
     for axis, (size, stride) in enumerate(zip(value.shape, value.stride())):
         compare(f"the size of axis {axis}", lifted.shape[axis], size)

@@ -94,7 +94,7 @@ def guards_of(shape_env, names):
         unknown = {symbol.name for symbol in condition.free_symbols} - set(names)
         if unknown:
             raise ExportError(f"the guard {condition} reads {', '.join(sorted(unknown))}, "
-                              "which no input has")
+                              "which is not a size of any input")
         text = text_of(condition, names)
         if text not in result and text != 1:
             result.append(text)

@@ -123,7 +123,7 @@ def trace(model, args, dynamic):
     parameters = list(inspect.signature(forward).parameters)
     unknown = sorted(set(dynamic) - set(parameters))
     if unknown:
-        raise ExportError(f"dynamic names {', '.join(unknown)}; the arguments are "
+        raise ExportError(f"`dynamic` contains {', '.join(unknown)}, but the arguments are "
                           f"{', '.join(parameters)}")
     dims = {}
     shapes = {name: dynamic_shape(name, value, dynamic.get(name, {}), dims)
@@ -165,8 +165,8 @@ def dynamic_shape(name, value, axes, dims):
     if isinstance(value, int) and not isinstance(value, bool):
         return Dim.DYNAMIC
     if not isinstance(value, torch.Tensor):
-        raise ExportError(f"{name} is a {type(value).__name__}; tensors and integers can be "
-                          "dynamic")
+        raise ExportError(f"{name} is a {type(value).__name__}; only tensors and integers can "
+                          "be dynamic")
     result = {}
     for axis, how in axes.items():
         if axis is None or not -value.dim() <= axis < value.dim():
@@ -206,7 +206,8 @@ class Program:
         graph = self.wrapper.graph
         nodes = [node for node in graph.nodes if node.op == "placeholder"]
         if len(nodes) != len(self.specs):
-            raise ExportError(f"Inductor has {len(nodes)} inputs, torch.export {len(self.specs)}")
+            raise ExportError(f"Inductor has {len(nodes)} inputs, but torch.export has "
+                              f"{len(self.specs)}")
         roles = {node: self.role(node, spec) for node, spec in zip(nodes, self.specs)}
         for node, (kind, name) in roles.items():
             if kind == "input":
@@ -249,7 +250,7 @@ class Program:
             self.constants[spec.target] = self.package.constants.get(spec.target, constant)
             return "constant", self.package.add_constant(spec.target, constant)
         if kind != "USER_INPUT":
-            raise ExportError(f"an input of the kind {kind} ({spec.target}) cannot be exported")
+            raise ExportError(f"an input of kind {kind} ({spec.target}) cannot be exported")
         name, value = spec.arg.name, node.meta.get("val")
         if isinstance(value, torch.Tensor):
             return "input", name
@@ -258,7 +259,8 @@ class Program:
             return "scalar", value.node.expr.name
         if value is None or isinstance(value, (int, torch.SymInt)) and size_of(value).is_Integer:
             return "scalar", None
-        raise ExportError(f"the argument {name} is {value}; tensors and integers are exported")
+        raise ExportError(f"the argument {name} is {value}; only tensors and integers can be "
+                          "exported")
 
     def name_scalar(self, name, symbol):
         """Names an integer argument. One with limits is a size, which may be padded."""

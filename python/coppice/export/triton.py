@@ -120,7 +120,7 @@ class Program:
         values = []
         for parameter, kind in kernel.parameters:
             if parameter not in arguments:
-                raise ExportError(f"{kernel.name}: no argument {parameter}")
+                raise ExportError(f"{kernel.name}: the argument {parameter} is missing")
             value = arguments.pop(parameter)
             multiple = kernel.multiples.get(parameter)
             if kind.startswith("*"):
@@ -130,7 +130,7 @@ class Program:
             else:
                 values.append(kernels.number_argument(parameter, kind, value, multiple))
         if arguments:
-            raise ExportError(f"{kernel.name} takes no {', '.join(arguments)}")
+            raise ExportError(f"{kernel.name} has no parameter {', '.join(arguments)}")
         self.value["steps"].append({"op": "kernel", "kernel": kernel.name, "grid": grid,
                                     "args": values + kernel.trailing})
 

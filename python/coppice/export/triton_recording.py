@@ -83,8 +83,8 @@ class Watch(FakeTensorMode):
         word = func.overloadpacket.__name__
         allowed = func.namespace == "prim" or word in ALLOCATES + VIEWS
         if self.strict and not allowed:
-            raise ExportError(f"the launch code runs {func}; packages record launches, "
-                              "allocations and views")
+            raise ExportError(f"the launch code runs {func}; packages record only "
+                              "launches, allocations and views")
         return super().dispatch(func, types, args, kwargs)
 
     strict = False
@@ -117,7 +117,7 @@ class Recorder:
                 result[name] = self.make_scalar(name, value, axes)
                 continue
             if not isinstance(value, torch.Tensor):
-                raise ExportError(f"{name} is a {type(value).__name__}; inputs are tensors and "
+                raise ExportError(f"{name} is a {type(value).__name__}; inputs must be tensors or "
                                   "integers")
             shape = list(value.shape)
             for axis, how in axes.items():
@@ -156,8 +156,8 @@ class Recorder:
         unknown = sorted(symbol.name for symbol in expression.free_symbols
                          if symbol.name not in names)
         if unknown:
-            raise ExportError(f"PyTorch cannot say what the size {expression} is without running: "
-                              f"{', '.join(unknown)} belongs to no input")
+            raise ExportError(f"PyTorch cannot determine the size {expression} without running the "
+                              f"code: {', '.join(unknown)} is not a size of any input")
         return text_of(expression, names)
 
     def texts(self, values):
@@ -221,8 +221,8 @@ class Recorder:
             first = bound[0][name]
             if signature[name] != "constexpr" and any(
                     other[name] is not first and other[name] != first for other in bound):
-                raise ExportError(f"{where}: configurations give {name} other values; make it a "
-                                  "tl.constexpr, or record one variant")
+                raise ExportError(f"{where}: configurations give {name} different values; make it "
+                                  "a tl.constexpr, or record one variant")
         blocks = self.grid(grid, bound, [name for name, kind in signature.items()
                                          if kind == "constexpr"])
         arguments = {}
@@ -265,7 +265,7 @@ class Recorder:
     def checked_constant(value, where):
         def check(part):
             if isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool)):
-                raise ExportError(f"{where} is a size that varies")
+                raise ExportError(f"{where} is a size that varies between calls")
             return part
 
         return mapped(check, value)
@@ -309,7 +309,8 @@ class Recorder:
                    if {symbol.name for symbol in guard.expr.free_symbols} & set(self.values)]
         plain = [self.texts(grid(values)) for values in bound]
         if assumed and any(other != plain[0] for other in plain):
-            raise ExportError("the grid's form depends on the configuration; record one variant")
+            raise ExportError("the form of the grid depends on the configuration; record "
+                              "one variant")
         return plain[0] if assumed else blocks
 
     def offset(self, tensor):
@@ -335,10 +336,12 @@ class Recorder:
         names = names or (["output"] if len(returned) == 1 else
                           [f"output_{index}" for index in range(len(returned))])
         if len(names) != len(returned):
-            raise ExportError(f"the code returns {len(returned)} tensors, not {len(names)}")
+            raise ExportError(f"the code returns {len(returned)} tensors, but {len(names)} names "
+                              "are given")
         for name, tensor in zip(names, returned):
             if not isinstance(tensor, torch.Tensor):
-                raise ExportError(f"the output {name} is a {type(tensor).__name__}")
+                raise ExportError(f"the output {name} is a {type(tensor).__name__}, not a "
+                                  "tensor")
             self.return_tensor(name, tensor)
         guards = self.note_limits() + self.guards()
         if guards:

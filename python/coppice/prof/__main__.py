@@ -24,7 +24,7 @@ Formats:
   perfetto      the timeline of `coppice prof export chrome` as Perfetto's protobuf
                 (needs the package perfetto)
   rmm-csv       mapped memory, in the format of RMM's logging adaptor
-  nsys-sidecar  JSON: which bucket each graph is of
+  nsys-sidecar  JSON: the bucket of each graph
 `coppice prof export` writes JSON for chrome://tracing, and drawings for Graphviz.
 
 Totals are equal to those of `coppice prof summary`, to the byte.
@@ -64,7 +64,7 @@ class Parser(argparse.ArgumentParser):
 def call_number(text):
     if not text.isdecimal() or int(text) >= 1 << 31:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a number of a call or a lane; give one from 0 to 2^31 - 1")
+            f"{text!r} is not the number of a call or lane; give a number from 0 to 2^31 - 1")
     return int(text)
 
 
@@ -81,16 +81,16 @@ def parser():
     out("format", metavar="FORMAT", choices=("memory-viz", "perfetto", "rmm-csv", "nsys-sidecar"))
     out("trace", metavar="TRACE", help="trace file")
     out("-o", "--out", metavar="FILE",
-        help="write to this file; - or nothing is standard output")
+        help="write to this file (default: -, standard output)")
     out("--mode", choices=MODES, help="memory-viz: what to show (default: history)")
-    out("--json", action="store_true", help="memory-viz: JSON in place of a pickle")
+    out("--json", action="store_true", help="memory-viz: write JSON instead of a pickle")
     out("--call", type=call_number, metavar="N",
-        help="path: the last call of the path (default: that of the longest path)")
+        help="path: the last call of the path (default: of the longest path)")
     out("--lane", type=call_number, metavar="N", help="path: the lane of that call (default: 0)")
     into("format", metavar="FORMAT", choices=("memory-viz", "rmm-csv"))
-    into("file", metavar="FILE", help="file that the other allocator wrote")
+    into("file", metavar="FILE", help="file written by the other allocator")
     into("-o", "--out", metavar="FILE.csv",
-         help="write the lifetimes to this file, for coppice plan; for a file of one device only")
+         help="write the lifetimes to this file, for coppice plan; only if FILE has one device")
     into("--json", action="store_true", help="print JSON and nothing else on standard output")
     return result
 
@@ -100,17 +100,17 @@ def check(options):
         source = options.trace if options.command == "export" else options.file
         if os.path.exists(options.out) and os.path.exists(source) and os.path.samefile(
                 source, options.out):
-            raise Refused(f"{options.out}: this would be written over an input; give another "
-                          "target")
+            raise Refused(f"{options.out}: this would overwrite an input; give another path")
     if options.command == "import":
         return
     viz = options.format == "memory-viz"
     if not viz and (options.json or options.mode):
-        raise Refused(f"{options.format} has one form; give --json and --mode with memory-viz only")
+        raise Refused(f"{options.format} has only one form; use --json and --mode with memory-viz"
+                      " only")
     if options.mode != "path" and (options.call is not None or options.lane is not None):
         raise Refused("--call and --lane choose a path; give --mode path with them")
     if options.lane is not None and options.call is None:
-        raise Refused("--lane is the lane of a call; give --call with it")
+        raise Refused("--lane is the lane of the call that --call names; give --call, too")
     binary = options.format == "perfetto" or (viz and not options.json)
     if binary and not options.out and sys.stdout.isatty():
         raise Refused(f"{options.format} is not text for a terminal; give -o FILE, or redirect it")
@@ -164,8 +164,8 @@ def run_import(options):
     read = foreign.read_snapshot if options.format == "memory-viz" else foreign.read_rmm
     devices = read(options.file)
     if options.out and len(devices) != 1:
-        raise Refused(f"{options.file}: it has {len(devices)} devices, and lifetimes are written "
-                      "for one only; leave out -o")
+        raise Refused(f"{options.file}: it has {len(devices)} devices, but -o writes the "
+                      "lifetimes of one device only; leave out -o")
     rows = [planned.plan(lifetimes) for lifetimes in devices]
     if options.out:
         write(options.out, planned.lifetimes_csv(devices[0]).encode())

@@ -130,8 +130,8 @@ def read_snapshot(path):
     try:
         value = within_memory(load, data)
     except MemoryError as error:
-        raise Refused(f"{path}: its values take too much memory; record less, by max_entries of "
-                      "_record_memory_history") from error
+        raise Refused(f"{path}: its values take too much memory; record less, with max_entries "
+                      "of _record_memory_history") from error
     except Exception as error:  # Whatever nonsense makes of a reader.
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise Refused(f"{path}: this is not the {kind} of a snapshot: {why}; {SNAPSHOT}") from error
@@ -174,7 +174,7 @@ class Snapshot:
             self.walked += 1
             if self.walked > ENTRIES_MAX:
                 raise Refused(f"{self.name}: there are more than {ENTRIES_MAX} events and blocks; "
-                              "record less, by max_entries of _record_memory_history")
+                              "record less, with max_entries of _record_memory_history")
             yield number, item if isinstance(item, dict) else {}
 
     def read_segments(self, segments):
@@ -187,13 +187,13 @@ class Snapshot:
                 segment.get, ("device", "address", "total_size", "blocks"))
             if not (whole(device, DEVICES_MAX - 1) and type(address) is int and whole(bytes)
                     and isinstance(blocks, list)):
-                raise self.error(where, "it has no device, address, total_size and blocks of the "
-                                        "right types")
+                raise self.error(where, "device, address, total_size or blocks is missing or not "
+                                        "valid")
             reserved, used = there.get(device, (0, []))
             for place, block in self.walk(blocks):
                 size, state = block.get("size"), block.get("state")
                 if not whole(size) or not isinstance(state, str):
-                    raise self.error(f"{where}.blocks[{place}]", "it has no size and state")
+                    raise self.error(f"{where}.blocks[{place}]", "it has no valid size or state")
                 if state in ACTIVE:
                     used.append((address, size))
                 address += size
@@ -215,7 +215,7 @@ class Snapshot:
                 continue
             if type(address) is not int or not whole(bytes):
                 raise self.error(f"device_traces[{device}][{number}]",
-                                 "it has no addr and size from 0 to 2^50")
+                                 "it has no addr, or no size from 0 to 2^50")
             if action in RESERVES:
                 grown += RESERVES[action] * bytes
                 most, reserves = max(most, grown), True
@@ -257,8 +257,8 @@ def quoted(text):
 def take_row(fields, lifetimes):
     """Raises ValueError, which says what is wrong with the row, and what to do."""
     if len(fields) != len(RMM_HEADER):
-        raise ValueError(f"the row has {len(fields)} fields, the header {len(RMM_HEADER)}; give a "
-                         "log of RMM's logging adaptor")
+        raise ValueError(f"the row has {len(fields)} fields, but the header has "
+                         f"{len(RMM_HEADER)}; give a log of RMM's logging adaptor")
     _, _, action, pointer, size, _ = fields
     if not re.fullmatch("[0-9]{1,16}", size) or not whole(int(size)):
         raise ValueError(f"the size is {quoted(size)}; give a whole number from 0 to 2^50")

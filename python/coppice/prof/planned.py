@@ -26,7 +26,7 @@ def plan(lifetimes):
     if (pairs := lifetimes.pairs()) > PAIRS_MAX:
         raise command.Refused(
             f"{lifetimes.name}: device {lifetimes.device}: {len(lifetimes.rows)} allocations have "
-            f"{pairs} pairs that exist at the same time, and at most {PAIRS_MAX} can be planned; "
+            f"{pairs} pairs that exist at the same time, but at most {PAIRS_MAX} can be planned; "
             "record less")
     planned = {"bound_bytes": 0, "height_bytes": 0, "gap": 1.0, "method": "empty"}
     if lifetimes.rows:
@@ -62,7 +62,7 @@ def bytes_text(bytes):
 def table(devices):
     """A row per device, and a note on what is not in its plan."""
     rows, notes = [HEAD], ["  reserved and allocated: peaks of the other allocator; allocated is a "
-                           "lower bound of the plan"]
+                           "lower bound for the plan"]
     for each in devices:
         reserved = each["reserved_peak_bytes"]
         rows.append((str(each["device"]), str(each["events"]), str(each["allocations"]),
@@ -71,7 +71,7 @@ def table(devices):
                      f"{each['gap']:.4f}", each["method"]))
         if count := each["live_before_the_events"]:
             notes.append(f"note: on device {each['device']} {count} allocations are older than the "
-                         "first event; they count as allocated from the beginning")
+                         "first event; they count as allocated from the start")
         if count := each["requests_refused"]:
             notes.append(f"note: on device {each['device']} {count} requests were refused; they "
                          "are not in the plan")

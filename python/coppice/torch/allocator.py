@@ -126,9 +126,9 @@ def check_blocks(before, after):
     named = "; ".join(describe(block) for block in new[:NAMED_MAX])
     more = f"; and {len(new) - NAMED_MAX} more" if len(new) > NAMED_MAX else ""
     raise FailedPrecondition(
-        f"the callable took memory of PyTorch's own pools while it was recorded: {named}{more}; "
-        "replays would write to it after PyTorch has reused it: allocate on the thread of the "
-        "call, or before the call")
+        f"the callable took memory from PyTorch's own pools while it was recorded: {named}{more}; "
+        "replays would write to that memory after PyTorch has reused it: allocate on the thread "
+        "of the call, or before the call")
 
 
 def describe(block):

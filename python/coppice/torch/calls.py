@@ -21,10 +21,10 @@ import threading
 
 import torch
 
-INSIDE = ("it is called by an operator that PyTorch runs for coppice, and may not run inside of "
-          "that")
-AWAITED = ("an operator that PyTorch runs for coppice waits for a thread, which may be the one "
-           "that calls it")
+INSIDE = ("it is called by an operator that PyTorch runs for coppice, and cannot run inside that "
+          "operator")
+AWAITED = ("an operator that PyTorch runs for coppice waits for a thread, which may be the "
+           "thread of this call")
 
 _thread = threading.local()
 _threads = set()  # That run operators, by their numbers.

@@ -139,8 +139,8 @@ class Compiler:
         if strict and frame.graph_break:
             reports.tell(report, frame.graph_break, strict, "leaves it to Python")
         if self.ignored:
-            reports.tell(report, f"no size is called {', '.join(self.ignored)}, which the options "
-                         f"name; the sizes are {', '.join(frame.sizes)}", strict,
+            reports.tell(report, f"the options name {', '.join(self.ignored)}, but no size is "
+                         f"called that; the sizes are {', '.join(frame.sizes)}", strict,
                          "ignores the name")
 
     def lift(self, module, original, inputs, report, flags, fallback):
@@ -226,7 +226,7 @@ class Fallback:
 def why_not(kind, ordinals):
     """Why a device of this kind cannot be used for tensors on these GPUs; "" if it can."""
     if kind == "emulator":
-        return "its tensors are on CUDA, and the device is the emulator" if ordinals else ""
+        return "its tensors are on CUDA, but the device is the emulator" if ordinals else ""
     if not ordinals:
         return "its tensors are not on CUDA"
     named = ", ".join(map(str, sorted(ordinals)))

@@ -66,7 +66,7 @@ def break_of(output, code):
         why, _, _ = reason.reason.strip().partition("\n")
         return f"graph break{where}: {why}"
     if code.co_name.startswith(RESUMED):
-        return "graph break: Python runs what is before it"
+        return "graph break: Python runs the code before it"
     return ""
 
 

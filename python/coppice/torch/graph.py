@@ -194,7 +194,7 @@ class LiftedGraph:
             raise FailedPrecondition(
                 "the session that this was compiled for is closed, for example by "
                 "coppice.reset_device() or at the end of coppice.prof.trace; call "
-                "torch._dynamo.reset(), then call it again")
+                "torch._dynamo.reset(), then call the function again")
         scalars = [read(place, given) for place in self.scalars]
         try:
             outputs = self.run(given, scalars, values) if self.registered else []
@@ -204,7 +204,7 @@ class LiftedGraph:
             if not sizes:
                 raise
             known = ", ".join(f"{name} = {size}" for name, size in zip(self.names, sizes))
-            raise FailedPrecondition(f"{error}; its sizes are {known}") from error
+            raise FailedPrecondition(f"{error}; the sizes of the call are {known}") from error
         except (OutOfRange, InvalidArgument, ResourceExhausted) as error:
             # Refused before anything ran: larger than its limits, or put together strangely. What
             # an emulator had no room for has left the tensors of the CPU as they were.
@@ -351,7 +351,7 @@ class LiftedGraph:
         tensor = torch.view_as_complex(tensor) if dtype.is_complex else tensor
         if (tensor.dtype, tuple(tensor.shape)) != (dtype, shape):
             raise RuntimeError(f"coppice: output {index} of {self.report.program} is "
-                               f"{tensor.dtype} of {tuple(tensor.shape)}, and has to be {dtype} of "
+                               f"{tensor.dtype} of {tuple(tensor.shape)}, but must be {dtype} of "
                                f"{shape}")
         if offset or tensor.stride() != strides:
             tensor = made(dtype, shape, strides, offset, "cpu").copy_(tensor)

@@ -38,7 +38,8 @@ def raw_graph(graph):
     try:
         return graph.raw_cuda_graph()
     except RuntimeError as error:
-        raise InvalidArgument("from_graph: the graph is not kept, or was not captured; capture a "
+        raise InvalidArgument("from_graph: the graph was not captured, or was captured without "
+                              "keep_graph=True; capture a "
                               "torch.cuda.CUDAGraph(keep_graph=True)") from error
 
 

@@ -102,16 +102,16 @@ class Trace:
                     node.meta.get("val"), SYMBOLIC):
                 continue  # Sizes are looked at where they are used.
             if is_random(node):
-                return Verdict(f"{name} draws other random numbers{line_of(node)}")
+                return Verdict(f"{name} draws different random numbers{line_of(node)}")
             rule, shapes = rule_of(node)
             if rule is None:
                 return Verdict(f"coppice has no rule for {name}{line_of(node)}")
             given = arguments_of(node)
             if any(self.carries_number(value) for key, value in given.items()
                    if key not in shapes):
-                return Verdict(f"{name} computes with it{line_of(node)}")
+                return Verdict(f"{name} computes with this size{line_of(node)}")
             if not rule(self, node, given):
-                return Verdict(f"{name} mixes elements along it{line_of(node)}")
+                return Verdict(f"{name} mixes elements along this size{line_of(node)}")
         return Verdict()
 
     def carries_number(self, value):

@@ -61,8 +61,9 @@ def launch_without_driver():
             operator = running_operator()
             if operator:
                 kernel = getattr(self, "base_fn", self).__name__
-                raise InvalidArgument(f"{operator} launches the Triton kernel {kernel}; define it "
-                                      "with torch.library.triton_op, so that it is lifted")
+                raise InvalidArgument(f"{operator} launches the Triton kernel {kernel}; define the "
+                                      "operator with torch.library.triton_op, so that coppice can "
+                                      "lift it")
             with launching(devices.device_of_tensors("emulator"), loaded=loaded,
                            make_driver=raising_driver()):
                 return run(self, *args, **kwargs)

@@ -142,7 +142,7 @@ def parse(options, mode=None):
     known = {field.name for field in dataclasses.fields(Options)} - {"joint", "written"}
     unknown = sorted(set(given) - known)
     if unknown:
-        raise ValueError(f"coppice: no option is called {', '.join(unknown)}; they are "
+        raise ValueError(f"coppice: no option is called {', '.join(unknown)}; the options are "
                          f"{', '.join(sorted(known))}")
     for name, allowed in (("device", DEVICES), ("exact", EXACT)):
         if name in given and given[name] not in allowed:
@@ -158,7 +158,7 @@ def parse(options, mode=None):
         if not isinstance(given.get(name, {}), dict):
             raise ValueError(f"coppice: {name} is {given[name]!r}, not a dict of options")
     if not isinstance(given.get("trace", ""), str):
-        raise ValueError(f"coppice: trace is {given['trace']!r}, not a path as text")
+        raise ValueError(f"coppice: trace is {given['trace']!r}, not a path as a string")
     alone, given["joint"] = told_apart(given.get("policy"))
     given["policy"] = by_name(alone, read_policy)
     given["claim"], given["written"] = claims_apart(given.get("claim"))
@@ -270,16 +270,15 @@ def is_tensor(name):
 
 def read_fills(fills):
     if fills is not None and not isinstance(fills, dict):
-        raise ValueError(f"coppice: fills is {fills!r}, not a dict that "
-                         "says by tensor name what padding holds")
+        raise ValueError(f"coppice: fills is {fills!r}, not a dict from tensor names to fills")
     for name, value in (fills or {}).items():
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number and value not in FILLS:
-            raise ValueError(f"coppice: fills of {name} is {value!r}, not a number or one of "
+            raise ValueError(f"coppice: the fill of {name} is {value!r}, not a number or one of "
                              f"{', '.join(FILLS)}")
         if not is_tensor(name):
-            raise ValueError(f"coppice: fills names {name!r}, a size; name the tensor, as "
-                             f"{name.partition(':')[0]!r}")
+            raise ValueError(f"coppice: fills has {name!r}, which is a size; give the name of "
+                             f"the tensor, {name.partition(':')[0]!r}")
     return {name: Fill(value) for name, value in (fills or {}).items()}
 
 

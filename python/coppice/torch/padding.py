@@ -126,11 +126,11 @@ def drawn(trace, eager, kind):
     on their position, counted row by row, so that the backward graph can draw them again."""
     for node in trace.nodes():
         if is_random(node) and eager:
-            return (f"{name_of(node)} draws a number of random numbers that depends on it, and "
-                    f"fallback_random promises those of eager{line_of(node)}")
+            return (f"{name_of(node)} draws a number of random numbers that depends on this size, "
+                    f"but fallback_random promises the random numbers of eager{line_of(node)}")
         if name_of(node) in SEEDED and kind == "forward" and trace.axes(node) - {0}:
-            return (f"{name_of(node)} draws random numbers along it, which the backward graph "
-                    f"draws again without padding{line_of(node)}")
+            return (f"{name_of(node)} draws random numbers along this size, which the backward "
+                    f"graph draws again without padding{line_of(node)}")
     return ""
 
 
@@ -156,7 +156,7 @@ def written(trace, names, options):
         target = names.get(found.target, "")
         if varying:
             return (f"{name_of(node)} writes to {target or 'a tensor'} whose number of rows "
-                    "varies, so that a fill may be none of them; fix it with "
+                    "varies, so a fill may lie outside of them; fix the number with "
                     f"torch._dynamo.mark_static{line_of(node)}")
         if not filled:
             return advice(node, target, sorted(
@@ -247,5 +247,5 @@ def check_rows(index, rows, names, fills):
     for one in sources_of(index):
         fill = fills[names[one]]
         if fill.row is None or one is input_of(index) and not 0 <= fill.row < rows:
-            raise ValueError(f"coppice: fills of {names[one]} is {fill.given!r}, and must be a "
-                             f"row, to which padding is written; give one from 0 to {rows - 1}")
+            raise ValueError(f"coppice: the fill of {names[one]} is {fill.given!r}, but must be "
+                             f"a row that padding may write to; give a row from 0 to {rows - 1}")

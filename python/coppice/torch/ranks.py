@@ -49,8 +49,8 @@ def host_group(group, timeout):
     if "gloo" in str(torch.distributed.get_backend_config(known)):
         return known
     if group is not None:
-        raise InvalidArgument("coppice.torch.vote: the group has no backend of the CPU; make one "
-                              'by torch.distributed.new_group(backend="gloo")')
+        raise InvalidArgument("coppice.torch.vote: the group has no CPU backend; make a group "
+                              'with torch.distributed.new_group(backend="gloo")')
     return torch.distributed.new_group(backend="gloo", timeout=datetime.timedelta(seconds=timeout))
 
 

@@ -86,7 +86,7 @@ class InPlace:
             return self.find_bound(graph, tensors)
         except (InvalidArgument, OutOfRange, ResourceExhausted) as error:
             self.written = {} if self.registered is None else self.written
-            reports.tell(graph.report, f"inputs that stay where they are are copied: {error}",
+            reports.tell(graph.report, f"inputs that stay at their addresses are copied: {error}",
                          False)
             return None
 

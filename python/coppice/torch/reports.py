@@ -87,7 +87,7 @@ def add(report, owner):
         graphs.append((weakref.ref(report), owner and weakref.ref(owner)))
 
 
-def tell(report, reason, strict, otherwise="runs it by PyTorch"):
+def tell(report, reason, strict, otherwise="runs it in PyTorch"):
     """Logs why something falls back to PyTorch, each reason once. Errors: NotLifted if `strict`; it
     says what would happen otherwise."""
     text = f"{report.function}, {report.kind}: {reason}"

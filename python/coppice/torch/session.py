@@ -167,7 +167,8 @@ def place_of(wanted, module, inputs):
     """Kind and ordinal of the device that a graph of Dynamo's runs on: "auto" is where its tensors
     are. Errors: RuntimeError if there is no CUDA device that was asked for."""
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise RuntimeError('coppice: device is "cuda" and torch has none; use "emulator" or "auto"')
+        raise RuntimeError('coppice: device is "cuda", but PyTorch has no CUDA device; use '
+                           '"emulator" or "auto"')
     ordinals = cuda_ordinals(module, inputs)
     if wanted == "emulator" or wanted == "auto" and not ordinals:
         return "emulator", 0
@@ -194,6 +195,7 @@ def shared(device, options):
         different = sorted(name for name, value in options.items()
                            if known.options.get(name) != value)
         if different:
-            raise ValueError(f"coppice: the session has other options ({', '.join(different)}); "
-                             "give them where the first function is compiled")
+            raise ValueError(f"coppice: the session already has different options "
+                             f"({', '.join(different)}); give session options where the first "
+                             "function is compiled")
         return known

@@ -27,12 +27,12 @@ def count_from_arguments(graph):
         begin = size_of(value_of(seen.storage_offset() if offset is None else offset))
         begin -= size_of(given.storage_offset())
         if not begin.is_Integer:
-            raise ExportError(f"as_strided reads {root.name} from the element {begin} on, which "
+            raise ExportError(f"as_strided reads {root.name} from element {begin} on, which "
                               "varies between calls")
         if not holds([map(hint_of, part) for part in (given.shape, given.stride())],
                      [map(hint_of, part) for part in layout], int(begin)):
-            raise ExportError(f"as_strided reads elements outside of {root.name}, of the tensor "
-                              "that it is a view of")
+            raise ExportError(f"as_strided reads elements outside of {root.name}, the tensor that "
+                              "it is a view of")
         if offset is not None:
             node.update_arg(first + 2, int(begin))
 

@@ -39,7 +39,7 @@ def parts_of(name, kind, value, known):
     map that the kernel reads, None if it reads none. Raises Unimplemented for im2col."""
     shape = SHAPE.match(kind)
     if shape is None or (known or {}).get("is_im2col"):
-        raise Unimplemented(f"{name} is of the type {kind}, which is not launched on the emulator")
+        raise Unimplemented(f"{name} has type {kind}, which the emulator does not support")
     sizes = [(f"{name}.shape", size) for size in value.shape]
     strides = [(f"{name}.strides", stride) for stride in value.strides]
     if known is None:

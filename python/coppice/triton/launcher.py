@@ -78,8 +78,8 @@ class Launcher:
             return encoded(driver.device, self.address(name, value.descriptor.base, driver,
                                                        mirrors), value)
         if not kind.startswith("*"):
-            raise Unimplemented(f"{self.metadata.name}: {name} is of the type {kind}, which is not "
-                                "launched on the emulator")
+            raise Unimplemented(f"{self.metadata.name}: {name} has type {kind}, which the "
+                                "emulator does not support")
         return struct.pack("Q", self.address(name, value, driver, mirrors))
 
     def address(self, name, value, driver, mirrors):
@@ -93,7 +93,7 @@ class Launcher:
         if address is None:
             raise InvalidArgument(
                 f"{self.metadata.name}: {name} is a "
-                f"{type(value).__module__}.{type(value).__qualname__} that does not lie on the "
+                f"{type(value).__module__}.{type(value).__qualname__} that is not on the "
                 "emulator; upload it with Device.upload, or wrap the code with coppice.wrap and "
                 "pass it as an argument")
         return address

@@ -254,8 +254,8 @@ void Accesses::ReportUnwritten(Actor& actor, const Access& access) {
   if (state_.findings.WasReported(Finding::Kind::kUninitialized, actor.instr)) return;
   state_.findings.Report(
       Finding::Kind::kUninitialized, actor.where(),
-      fmt::format("reads {} bytes at {:#x} of {} memory, which were never written", access.bytes,
-                  access.address, NameOf(access.space)),
+      fmt::format("reads {} bytes at {:#x} of {} memory, but these bytes were never written",
+                  access.bytes, access.address, NameOf(access.space)),
       access.address);
 }
 
@@ -371,7 +371,7 @@ void Accesses::ReportRace(
   if (other.is_several()) {
     who = "several blocks have";
   } else if (other.stamp().is_under_way()) {
-    who = "an asynchronous copy that nobody has waited for may have";
+    who = "an asynchronous copy that no thread has waited for may have";
   } else if (other.stamp().thread() == Stamp::kSeveral) {
     who = "several threads have";
   } else {
@@ -386,15 +386,15 @@ void Accesses::ReportRace(
     }
     who += " has";
   }
-  std::string message =
-      fmt::format("{} {} bytes at {:#x} of {} memory{}, which {} {}, and {} orders the two",
-                  writes ? "writes" : "reads", access.bytes, access.address, NameOf(access.space),
-                  unfenced ? " by the async proxy" : "", who, written ? "written" : "read",
-                  unfenced ? "no fence.proxy.async" : "nothing");
+  std::string message = fmt::format(
+      "{} {} bytes at {:#x} of {} memory{}; {} {} these bytes, and {} orders the two accesses",
+      writes ? "writes" : "reads", access.bytes, access.address, NameOf(access.space),
+      unfenced ? " through the async proxy" : "", who, written ? "written" : "read",
+      unfenced ? "no fence.proxy.async" : "nothing");
   if (kind == Finding::Kind::kReplicas)
     message +=
-        "; the compiler has rounded copies of one value differently, which Triton's "
-        "enable_fp_fusion=False avoids";
+        "; the compiler rounded copies of the same value differently, and Triton's "
+        "enable_fp_fusion=False avoids this";
   if (doubtful) {
     state_.findings.ReportDoubtful(actor.where(), std::move(message), access.address);
   } else {

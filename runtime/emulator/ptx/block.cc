@@ -126,8 +126,9 @@ Step Block::ArriveAtCluster(ResidentWarp& warp) {
     const int lane = std::countr_zero(lanes);
     uint64_t& arrived_in = arrived_in_[static_cast<size_t>(warp.ThreadOf(lane))];
     if (arrived_in != 0) {
-      warp.Fault(Finding::Kind::kIllegalInstruction, lane,
-                 "arrives at the cluster's barrier again, and has not waited there");
+      warp.Fault(
+          Finding::Kind::kIllegalInstruction, lane,
+          "arrives at the cluster barrier again, but has not waited at it since its last arrival");
       return Step::kStop;
     }
     arrived_in = block_.cluster->phase() + 1;
@@ -143,7 +144,7 @@ Step Block::WaitForCluster(ResidentWarp& warp) {
     const uint64_t arrived_in = arrived_in_[static_cast<size_t>(warp.ThreadOf(lane))];
     if (arrived_in == 0) {
       warp.Fault(Finding::Kind::kIllegalInstruction, lane,
-                 "waits at the cluster's barrier, and has not arrived there");
+                 "waits at the cluster barrier, but has not arrived at it");
       return Step::kStop;
     }
     waiting |= static_cast<uint32_t>(arrived_in == block_.cluster->phase() + 1) << lane;
@@ -225,7 +226,7 @@ void Block::FaultDeadlock() const {
   const size_t pc = std::min<size_t>(first.pc, code.instrs.size() - 1);
   state_.findings.Fault(Finding::Kind::kDeadlock,
                         warp->WhereIs(std::countr_zero(first.mask), code, code.instrs[pc]),
-                        "waits for ever: " + DescribeWaiting());
+                        "waits forever; stuck threads: " + DescribeWaiting());
 }
 
 const ResidentWarp* Block::FindWaiting() const {
@@ -260,26 +261,26 @@ std::string Block::Describe(const ResidentWarp& warp, const Fragment& fragment) 
   const int first = warp.ThreadOf(std::countr_zero(fragment.mask));
   const int last = warp.ThreadOf(31 - std::countl_zero(fragment.mask));
   std::string who = first == last ? fmt::format("thread {}", first)
-                                  : fmt::format("{} threads of {} to {}",
+                                  : fmt::format("{} threads in the range {} to {}",
                                                 std::popcount(fragment.mask), first, last);
   const int line = code.instrs[pc].line;
   switch (fragment.state) {
     case Fragment::State::kBarrier: {
       if (fragment.barrier == kClusterBarrier)
-        return fmt::format("{} at line {} for all threads of the cluster", who, line);
+        return fmt::format("{} at line {}, waiting for all threads of the cluster", who, line);
       const Barrier& barrier = barriers_[static_cast<size_t>(fragment.barrier)];
-      return fmt::format("{} at line {} for barrier {}, where {} of {} threads have arrived", who,
-                         line, fragment.barrier, barrier.arrived,
-                         barrier.expected == 0 ? live_ : barrier.expected);
+      return fmt::format(
+          "{} at line {}, waiting at barrier {}, where {} of {} threads have arrived", who, line,
+          fragment.barrier, barrier.arrived, barrier.expected == 0 ? live_ : barrier.expected);
     }
     case Fragment::State::kGather:
     case Fragment::State::kWarpBarrier:
-      return fmt::format("{} at line {} for lanes {:#010x}", who, line,
+      return fmt::format("{} at line {}, waiting for the lanes in mask {:#010x}", who, line,
                          fragment.members & warp.live());
     case Fragment::State::kReady:
       break;
   }
-  return fmt::format("{} at line {} in a loop", who, line);
+  return fmt::format("{} at line {}, in a loop", who, line);
 }
 
 }  // namespace coppice::ptx

@@ -19,13 +19,13 @@ std::string WhyNot(const TensorMap& map, int rank) {
   const unsigned element = TensorMap::BytesOf(map.type);
   if (map.last_dimension + 1 != rank || element == 0 || map.swizzle >= kSwizzleModes ||
       map.fill > 1)
-    return fmt::format("is no tensor map of {} dimensions", rank);
-  if (map.interleave != 0) return "has an interleaved layout, which is not executed";
+    return fmt::format("is not a valid tensor map of {} dimensions", rank);
+  if (map.interleave != 0) return "has an interleaved layout, which the emulator does not support";
   const uint32_t row = (map.last_in_box[0] + 1U) * element;
   if (row % kSwizzleUnit != 0)
     return fmt::format("has rows of {} bytes, not a multiple of {}", row, kSwizzleUnit);
   if (map.swizzle != 0 && row > kSwizzleUnit << map.swizzle)
-    return fmt::format("has rows of {} bytes and a swizzle of {}", row,
+    return fmt::format("has rows of {} bytes, more than its swizzle of {} bytes", row,
                        kSwizzleUnit << map.swizzle);
   if (map.address % kSwizzleUnit != 0)
     return fmt::format("has address {:#x}, not a multiple of {}", map.address, kSwizzleUnit);

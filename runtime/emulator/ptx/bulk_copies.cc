@@ -52,15 +52,15 @@ std::byte* FindShared(Warp& on,
   const char* const verb = kind == AccessKind::kRead ? "reads" : "writes";
   if (shared % box.alignment != 0) {
     warp.Fault(Finding::Kind::kMisaligned, lane,
-               fmt::format("{} {} bytes at {:#x} of shared memory, which is not a multiple of {}",
+               fmt::format("{} {} bytes of shared memory at {:#x}, which is not a multiple of {}",
                            verb, box.bytes(), shared, box.alignment),
                shared);
     return nullptr;
   }
   if (shared > memory.size() || memory.size() - shared < bytes) {
     warp.Fault(Finding::Kind::kIllegalAddress, lane,
-               fmt::format("{} {} bytes at {:#x}, in shared memory, of which the block has {} "
-                           "bytes",
+               fmt::format("{} {} bytes at {:#x}, in shared memory, but the block has only {} "
+                           "bytes of shared memory",
                            verb, bytes, shared, memory.size()),
                shared);
     return nullptr;

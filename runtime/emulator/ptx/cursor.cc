@@ -79,7 +79,8 @@ bool Cursor::ExpectNumber(Number* number, bool negative) {
   while (number->kind == Number::Kind::kInteger && (At('+') || At('-'))) {
     Number term;
     if (!ExpectTerm(&term)) return false;
-    if (term.kind != Number::Kind::kInteger) return Refuse("a sum of an integer and a float");
+    if (term.kind != Number::Kind::kInteger)
+      return Refuse("cannot add an integer and a floating-point number");
     number->bits += term.bits;
   }
   return true;

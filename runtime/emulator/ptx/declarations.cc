@@ -148,7 +148,9 @@ bool ParseInitializer(Cursor& cursor, const Variable& variable, Initializer* val
     value->bits = offset.bits;
   }
   return variable.type == Type::kU64 ||
-         cursor.Refuse(line, fmt::format("the address of '{}' is of type .u64", name));
+         cursor.Refuse(
+             line,
+             fmt::format("the address of '{}' can only initialize a variable of type .u64", name));
 }
 
 // "{{1, 2}, {3, 4}}": a brace for each dimension, and for a vector. Rows may be short.
@@ -180,8 +182,9 @@ class InitializerParser {
     int64_t count = 0;
     do {
       if (count == rows_[depth])
-        return cursor_.Refuse(fmt::format("more initial values than the {} elements of '{}'",
-                                          rows_[depth], variable_.name));
+        return cursor_.Refuse(
+            fmt::format("there are more initial values than the {} elements of '{}'", rows_[depth],
+                        variable_.name));
       const int64_t element = first + stride * count++;
       if (element >= kArrayElementsMax)
         return cursor_.Refuse(fmt::format("'{}' has more than 2^32 elements", variable_.name));

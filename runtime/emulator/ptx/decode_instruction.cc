@@ -82,7 +82,7 @@ absl::Status FunctionDecoder::Decode(std::vector<Refusal>* refused) {
   constexpr int64_t kAlignment = 64;
   code_.frame_bytes = (state_->registers.frame_bytes() + kAlignment - 1) / kAlignment * kAlignment;
   if (code_.frame_bytes > kFrameBytesMax || code_.constants.size() > size_t{kFrameBytesMax})
-    Fail("the function has more registers or constants than 1 GiB");
+    Fail("the registers or the constants of the function take more than 1 GiB");
   return state_->error.empty() ? absl::OkStatus() : absl::InvalidArgumentError(state_->error);
 }
 
@@ -169,7 +169,7 @@ bool FunctionDecoder::DecodeLetters(const Form& form, const Instruction& from, I
       continue;
     }
     if (next == from.operands.size())
-      return Fail(fmt::format("{} has more operands than {}", from.opcode, next));
+      return Fail(fmt::format("{} takes more than {} operands", from.opcode, next));
     const Operand& operand = from.operands[next++];
     const bool pair = letter.second != 0 && operand.kind == Operand::Kind::kPair;
     if (letter.elements > 0) {
@@ -182,7 +182,8 @@ bool FunctionDecoder::DecodeLetters(const Form& form, const Instruction& from, I
       return false;
   }
   if (next != from.operands.size())
-    return Fail(fmt::format("{} has {} operands, not {}", from.opcode, next, from.operands.size()));
+    return Fail(
+        fmt::format("{} takes {} operands, not {}", from.opcode, next, from.operands.size()));
   Slot* const places[] = {&to.d, &to.a, &to.b, &to.c};
   const size_t near = std::min(slots.size(), std::size(places));
   for (size_t i = 0; i < near; ++i)
@@ -279,19 +280,19 @@ std::optional<uint32_t> FunctionDecoder::FindLabel(std::string_view name) {
 }
 
 bool FunctionDecoder::DecodeBranch(const Instruction& from, Instr& to) {
-  if (from.operands.size() != 1) return Fail("bra has one operand");
+  if (from.operands.size() != 1) return Fail("bra takes one operand");
   const auto target = FindLabel(from.operands[0].name);
   to.target = target.value_or(0);
   return target.has_value();
 }
 
 bool FunctionDecoder::DecodeIndexedBranch(const Instruction& from, Instr& to) {
-  if (from.operands.size() != 2) return Fail("brx.idx has two operands");
+  if (from.operands.size() != 2) return Fail("brx.idx takes two operands");
   const auto index = Read(from.operands[0], 4);
   const auto list = function_.target_lists.find(from.operands[1].name);
   if (!index.has_value()) return false;
   if (list == function_.target_lists.end())
-    return Fail(fmt::format("there are no .branchtargets '{}'", from.operands[1].name));
+    return Fail(fmt::format("there is no .branchtargets list '{}'", from.operands[1].name));
   std::vector<uint32_t> targets;
   for (const std::string_view name : list->second) {
     const auto target = FindLabel(name);
@@ -308,7 +309,7 @@ bool FunctionDecoder::AppendPlaces(const Operand& list, std::vector<Place>* plac
   for (const Operand& element : list.elements) {
     const DecoderState::Placed* variable = state_->FindVariable(element.name);
     if (element.kind != Operand::Kind::kName || variable == nullptr || variable->in_bank)
-      return Fail("an argument of a call is not a .param variable of the caller");
+      return Fail("an argument of a call must be a .param variable of the caller");
     places->push_back(variable->place);
   }
   return true;
@@ -325,7 +326,7 @@ bool FunctionDecoder::DecodeCall(const Instruction& from,
   if (!operands.empty() && is_list(operands[0]) && !AppendPlaces(operands[next++], &site.results))
     return false;
   if (next == operands.size() || operands[next].kind != Operand::Kind::kName)
-    return Fail("a call names no function");
+    return Fail("the call does not name a function");
   const Operand& callee = operands[next++];
   if (next < operands.size() && is_list(operands[next]) &&
       !AppendPlaces(operands[next++], &site.arguments))
@@ -341,7 +342,7 @@ bool FunctionDecoder::DecodeCall(const Instruction& from,
   } else if (site.callee->parameters.size() != site.arguments.size() ||
              site.callee->results.size() != site.results.size()) {
     return Fail(
-        fmt::format("'{}' is called with parameters that differ from its own", callee.name));
+        fmt::format("'{}' is called with the wrong number of arguments or results", callee.name));
   }
   const Form* const form = FindForm(name);
   if (form == nullptr) {

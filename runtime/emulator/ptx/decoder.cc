@@ -78,7 +78,7 @@ std::optional<Slot> FunctionDecoder::Read(const Operand& operand, int bytes) {
     case Operand::Kind::kFloat64:
       if (const auto bits = FloatConstantBits(operand, bytes); bits.has_value())
         return state_->constants.Find(*bits, bytes);
-      Fail(fmt::format("a float has no {} bits", bytes * kBitsPerByte));
+      Fail(fmt::format("a floating-point constant cannot have {} bits", bytes * kBitsPerByte));
       return std::nullopt;
     case Operand::Kind::kName:
       return ReadName(operand, bytes);
@@ -91,7 +91,7 @@ std::optional<Slot> FunctionDecoder::Read(const Operand& operand, int bytes) {
 std::optional<Slot> FunctionDecoder::ReadName(const Operand& operand, int bytes) {
   const auto check = [&](const Slot& slot, int has) -> std::optional<Slot> {
     if (has == bytes && !operand.negated) return slot;
-    Fail(has == bytes ? fmt::format("'{}' is negated", operand.name)
+    Fail(has == bytes ? fmt::format("'{}' must not be negated", operand.name)
                       : fmt::format("'{}' has {} bits, but {} are read", operand.name,
                                     has * kBitsPerByte, bytes * kBitsPerByte));
     return std::nullopt;
@@ -109,7 +109,7 @@ std::optional<Slot> FunctionDecoder::ReadName(const Operand& operand, int bytes)
     if (variable->in_bank)
       return state_->constants.Find(static_cast<uint64_t>(variable->place.offset) + operand.bits,
                                     bytes);
-    Fail(fmt::format("the address of '{}' depends on the call: only mov takes it, as 64 bits",
+    Fail(fmt::format("the address of '{}' depends on the call, so only a 64-bit mov can read it",
                      operand.name));
     return std::nullopt;
   }
@@ -120,7 +120,8 @@ std::optional<Slot> FunctionDecoder::ReadName(const Operand& operand, int bytes)
     return std::nullopt;
   }
   if (relocated && bytes != kAddressBytes) {
-    Fail(fmt::format("the address of '{}' has 64 bits", operand.name));
+    Fail(fmt::format("the address of '{}' has 64 bits, so this operand must have 64 bits",
+                     operand.name));
     return std::nullopt;
   }
   return state_->constants.Find(*address + operand.bits, bytes, relocated);

@@ -108,7 +108,7 @@ Place DecoderState::Append(const Variable& variable, bool in_bank, int64_t* end)
   Place place{std::string(variable.name), *end, variable.bytes()};
   if (place.bytes > kOwnMemoryMax - *end) {
     if (error.empty())
-      error = fmt::format("line {}: '{}' does not fit into the {} bytes that a thread may have",
+      error = fmt::format("line {}: '{}' does not fit; a thread may use at most {} bytes",
                           variable.line, variable.name, kOwnMemoryMax);
     place.bytes = 0;
   }

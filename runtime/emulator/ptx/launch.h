@@ -98,7 +98,7 @@ struct Finding {
   std::array<unsigned, 3> thread = {};
   int line = 0;          // Of the PTX.
   std::string source;    // "file.py:12", if the PTX says so.
-  std::string message;   // What happened: "reads 4 bytes at 0x..., 8 past the end of ..."
+  std::string message;   // What happened: "reads 4 bytes at 0x..., 8 bytes past the end ..."
   uint64_t address = 0;  // Of the bytes in device or shared memory; 0: it is about none.
 
   std::string Describe() const;  // All of it, in one line.

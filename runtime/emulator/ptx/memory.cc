@@ -130,15 +130,17 @@ std::byte* Memory::Find(Space space, const Access& access) {
       if (const uint64_t rank = offset >> kRankShift; rank != 0) {
         const std::vector<BlockState*>& members = warp.block().cluster->members;
         if (rank > members.size())
-          return Refuse(access, Finding::Kind::kIllegalAddress,
-                        fmt::format("in shared memory of block {} of a cluster of {}", rank - 1,
-                                    members.size()));
+          return Refuse(
+              access, Finding::Kind::kIllegalAddress,
+              fmt::format("in shared memory of block {}, but the cluster has only {} blocks",
+                          rank - 1, members.size()));
         offset &= (uint64_t{1} << kRankShift) - 1;
         block = members[rank - 1];
         if (!block->running)
-          return Refuse(access, Finding::Kind::kIllegalAddress,
-                        fmt::format("in shared memory of block {} of the cluster, which has ended",
-                                    rank - 1));
+          return Refuse(
+              access, Finding::Kind::kIllegalAddress,
+              fmt::format("in shared memory of block {} of the cluster, but this block has ended",
+                          rank - 1));
       }
       const std::span<std::byte> shared = block->shared;
       if (inside(offset, shared.size())) {
@@ -149,22 +151,24 @@ std::byte* Memory::Find(Space space, const Access& access) {
       }
       return Refuse(
           access, Finding::Kind::kIllegalAddress,
-          fmt::format("in shared memory, of which the block has {} bytes", shared.size()));
+          fmt::format("in shared memory, but the block has only {} bytes of shared memory",
+                      shared.size()));
     }
     case Space::kLocal: {
       const uint64_t offset = address - kThreadWindow;
       const int64_t size = ResidentWarp::ThreadBytes(warp.frame());
       if (inside(offset, static_cast<size_t>(size)))
         return warp.thread_memory() + access.lane * warp.thread_stride() + offset;
-      return Refuse(access, Finding::Kind::kIllegalAddress,
-                    fmt::format("in local memory, of which the thread uses {} bytes", size));
+      return Refuse(
+          access, Finding::Kind::kIllegalAddress,
+          fmt::format("in local memory, but the thread has only {} bytes of local memory", size));
     }
     case Space::kParam: {
       const uint64_t offset = address & ~kWindowMask;
       if (inside(offset, state_.bank.size()) && access.kind == AccessKind::kRead)
         return state_.bank.data() + offset;
       return Refuse(access, Finding::Kind::kIllegalAddress,
-                    fmt::format("among parameters, which have {} bytes and are read only",
+                    fmt::format("in the kernel parameters, which have {} bytes and are read-only",
                                 state_.bank.size()));
     }
     default:
@@ -194,7 +198,7 @@ std::byte* Memory::FindGlobal(const Access& access) {
     if (access.kind != AccessKind::kRead && !found->writable)
       return Refuse(
           access, Finding::Kind::kIllegalAddress,
-          state_.environment.arguments.empty() ? "which is read only" : NearestArgument(access));
+          state_.environment.arguments.empty() ? "which is read-only" : NearestArgument(access));
     last = *found;
     return host;
   }
@@ -204,7 +208,7 @@ std::byte* Memory::FindGlobal(const Access& access) {
 }
 
 std::string Memory::Nearest(const Access& access) const {
-  if (access.address < 4096) return "a null pointer and an offset";
+  if (access.address < 4096) return "which is a null pointer plus an offset";
   if (!state_.environment.arguments.empty()) return NearestArgument(access);
   const uint64_t end = access.address + static_cast<uint64_t>(access.bytes);
   const auto behind = std::upper_bound(
@@ -214,13 +218,13 @@ std::string Memory::Nearest(const Access& access) const {
   const auto nearest = before ? std::prev(behind) : behind;
   if (nearest == ranges_.end()) return "where nothing is mapped";
   const std::string what =
-      fmt::format("{} bytes at {:#x}", nearest->end - nearest->begin, nearest->begin);
+      fmt::format("range of {} bytes at {:#x}", nearest->end - nearest->begin, nearest->begin);
   if (before && access.address >= nearest->end &&
       (behind == ranges_.end() || access.address - nearest->end <= behind->begin - end))
-    return fmt::format("{} past the end of the {}", access.address - nearest->end, what);
+    return fmt::format("{} bytes past the end of the {}", access.address - nearest->end, what);
   if (before && access.address < nearest->end) return fmt::format("across the end of the {}", what);
-  return fmt::format("{} before the {} bytes at {:#x}", behind->begin - access.address,
-                     behind->end - behind->begin, behind->begin);
+  return fmt::format("{} bytes before the range of {} bytes at {:#x}",
+                     behind->begin - access.address, behind->end - behind->begin, behind->begin);
 }
 
 std::string Memory::NearestArgument(const Access& access) const {
@@ -234,14 +238,14 @@ std::string Memory::NearestArgument(const Access& access) const {
   const ArgumentRange& nearest = *std::ranges::min_element(arguments, {}, distance);
   const auto& [from, to, writable] = nearest.range;
   const std::string what = fmt::format(
-      "{}, {} bytes at {:#x}",
+      "{}, a range of {} bytes at {:#x}",
       nearest.argument < 0 ? nearest.name
                            : fmt::format("argument {} ({})", nearest.argument, nearest.name),
       to - from, from);
-  if (begin >= to) return fmt::format("{} past the end of {}", begin - to, what);
-  if (end <= from) return fmt::format("{} before {}", from - begin, what);
+  if (begin >= to) return fmt::format("{} bytes past the end of {}", begin - to, what);
+  if (end <= from) return fmt::format("{} bytes before {}", from - begin, what);
   if (begin < from || end > to) return fmt::format("across the bounds of {}", what);
-  return fmt::format("inside of {}, which {}", what,
+  return fmt::format("inside {}, which {}", what,
                      writable ? "is not mapped" : "the launch may only read");
 }
 

@@ -125,7 +125,7 @@ bool BodyParser::ParseAddress(int depth, Operand* operand) {
     Number offset;
     if (!cursor_.ExpectNumber(&offset)) return false;
     if (offset.kind != Number::Kind::kInteger)
-      return cursor_.Refuse("an address cannot be a float");
+      return cursor_.Refuse("an address cannot be a floating-point number");
     operand->bits = offset.bits;
   }
   if (cursor_.Accept(',')) return ParseSequence(']', depth + 1, &operand->elements);

@@ -81,7 +81,7 @@ class ModuleParser {
   bool ParseAddressSize() {
     int64_t bits = 0;
     if (!cursor_.ExpectInteger(0, 64, &bits)) return false;
-    if (bits != 64) return cursor_.Refuse("only addresses of 64 bits are supported");
+    if (bits != 64) return cursor_.Refuse("only 64-bit addresses are supported");
     module_.address_bits = static_cast<int>(bits);
     return true;
   }
@@ -150,7 +150,7 @@ class ModuleParser {
   }
 
   bool RefuseOther(int line, std::string_view name, int earlier) {
-    return cursor_.Refuse(line, fmt::format("line {} declares '{}' otherwise", earlier, name));
+    return cursor_.Refuse(line, fmt::format("line {} declares '{}' differently", earlier, name));
   }
 
   bool ParseFunction(Linkage linkage) {

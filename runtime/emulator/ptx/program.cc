@@ -179,12 +179,12 @@ absl::Status State::AddKernel(size_t function, const SharedLayout::Extent& exten
         "line {}: kernel {} has {} bytes of static shared memory, but the maximum is {}; make the "
         "rest dynamic",
         entry.line, entry.name, extent.static_bytes, kStaticSharedBytesMax);
-  Kernel kernel{
-      .code = codes[function].get(),
-      .functions = &table,
-      .swaps_words = std::ranges::any_of(codes, [](const auto& code) { return code->swaps_words; }),
-      .shared_bytes = extent.static_bytes,
-      .dynamic_offset = extent.dynamic_offset};
+  const auto swaps = [](const auto& code) { return code != nullptr && code->swaps_words; };
+  Kernel kernel{.code = codes[function].get(),
+                .functions = &table,
+                .swaps_words = std::ranges::any_of(codes, swaps),
+                .shared_bytes = extent.static_bytes,
+                .dynamic_offset = extent.dynamic_offset};
   for (const Place& parameter : kernel.code->parameters)
     kernel.parameter_bytes = parameter.offset + parameter.bytes;
   const bool required = !entry.required_threads.empty();

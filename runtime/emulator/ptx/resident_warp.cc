@@ -244,8 +244,10 @@ bool ResidentWarp::Gather(Warp&, uint32_t members, Step& step) {
 bool ResidentWarp::IsMember(uint32_t members) {
   const int lane = std::countr_zero(mask_);
   if ((members >> lane & 1) != 0) return true;
-  Fault(Finding::Kind::kIllegalInstruction, lane,
-        fmt::format("is not in the mask {:#010x} of what it executes", members));
+  Fault(
+      Finding::Kind::kIllegalInstruction, lane,
+      fmt::format("executes an instruction whose member mask {:#010x} does not include this thread",
+                  members));
   return false;
 }
 

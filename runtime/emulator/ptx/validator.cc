@@ -195,11 +195,11 @@ absl::Status ValidateVariable(const Variable& variable) {
     return InvalidArgument("line {}: '{}' {}", variable.line, variable.name, what);
   };
   if (variable.type == Type::kPred && variable.space != Space::kReg)
-    return refuse("is a predicate outside a register");
+    return refuse("is a predicate, but is not in .reg");
   if (variable.type == Type::kPred && variable.vector > 1)
-    return refuse("is a vector of predicates");
+    return refuse("must not be a vector of predicates");
   if (SizeOf(variable.type) * variable.vector > kVectorBytesMax)
-    return refuse("is a vector of more than 128 bits");
+    return refuse("must not be a vector of more than 128 bits");
   const bool open = !variable.dims.empty() && variable.dims.front() == 0;
   if (open && !(variable.external() && variable.space == Space::kShared))
     return refuse("has no size");
@@ -225,7 +225,7 @@ class FunctionValidator {
     COPPICE_RETURN_IF_ERROR(Declare(function_.variables, false));
     for (const auto& [label, at] : function_.labels)
       if (names_.Find(label).value != nullptr)
-        return Refuse((*names_.Find(label).value)->line, "'{}' is a label too", label);
+        return Refuse((*names_.Find(label).value)->line, "'{}' is also a label", label);
     for (const Instruction& instruction : function_.body)
       COPPICE_RETURN_IF_ERROR(Check(instruction));
     return absl::OkStatus();
@@ -242,11 +242,11 @@ class FunctionValidator {
       const bool in_param = variable.space == Space::kParam;
       COPPICE_RETURN_IF_ERROR(ValidateVariable(variable));
       if (variable.space == Space::kReg && !variable.dims.empty())
-        return Refuse(variable.line, "'{}' is an array of registers", variable.name);
+        return Refuse(variable.line, "'{}' must not be an array of registers", variable.name);
       if (parameters && function_.entry && !in_param)
-        return Refuse(variable.line, "parameter '{}' of a kernel is not in .param", variable.name);
+        return Refuse(variable.line, "parameter '{}' of a kernel must be in .param", variable.name);
       if (in_param && variable.vector > 1 && variable.dims.empty())
-        return Refuse(variable.line, "'{}' is a vector in .param", variable.name);
+        return Refuse(variable.line, "'{}' must not be a vector in .param", variable.name);
       if (!names_.Add(variable.name, variable.registers, &variable))
         return Refuse(variable.line, "'{}' is declared twice", variable.name);
     }
@@ -267,15 +267,17 @@ class FunctionValidator {
     if (const int least = LeastCapability(opcode); least > capability_)
       return Refuse(instruction.line, "{} needs .target sm_{} or later", instruction.opcode, least);
     if (capability_ < 90 && IsArrivalOfSm90(instruction))
-      return Refuse(instruction.line, "{} of several needs .target sm_90 or later, or .noComplete",
+      return Refuse(instruction.line,
+                    "{} with a count needs .target sm_90 or later, or .noComplete",
                     instruction.opcode);
     if (!specific_ && NeedsSpecificTarget(instruction.opcode))
-      return Refuse(instruction.line, "{} needs an architecture with an a, as .target sm_90a",
+      return Refuse(instruction.line,
+                    "{} needs an architecture with the suffix a, such as .target sm_90a",
                     instruction.opcode);
     if (const std::string wrong = WhatIsWrong(instruction); !wrong.empty())
       return Refuse(instruction.line, "{} {}", instruction.opcode, wrong);
     if (!AreModifiersRight(opcode))
-      return Refuse(instruction.line, "{} has modifiers that do not go together",
+      return Refuse(instruction.line, "{} has modifiers that cannot be combined",
                     instruction.opcode);
     if (opcode.name == "call") return CheckCall(instruction);
     // st.async and red.async have the address of an mbarrier, too.
@@ -315,7 +317,9 @@ class FunctionValidator {
     switch (operand.kind) {
       case Operand::Kind::kInteger:
         if (wanted == TypeClass::kFloat || wanted == TypeClass::kHalf)
-          return Refuse(instruction.line, "{} takes no integer; write 1.0 or 0f3F800000",
+          return Refuse(instruction.line,
+                        "{} does not take an integer; write a floating-point number such as 1.0 or "
+                        "0f3F800000",
                         instruction.opcode);
         return absl::OkStatus();
       case Operand::Kind::kFloat32:
@@ -340,7 +344,7 @@ class FunctionValidator {
     const Variable* const found = Find(operand.name);
     if (found == nullptr || found->space != Space::kReg || Agree(found->type, type))
       return absl::OkStatus();
-    return Refuse(instruction.line, "the type of '{}' does not fit {}", operand.name,
+    return Refuse(instruction.line, "the type of '{}' does not match {}", operand.name,
                   instruction.opcode);
   }
 
@@ -393,7 +397,8 @@ class FunctionValidator {
     if (opcode.name == "st" && is_among(function_.type.parameters))
       return Refuse(instruction.line, "{} writes a parameter", instruction.opcode);
     if (opcode.name == "ld" && is_among(function_.type.returns))
-      return Refuse(instruction.line, "{} reads what the function returns", instruction.opcode);
+      return Refuse(instruction.line, "{} reads a return value of the function",
+                    instruction.opcode);
     return absl::OkStatus();
   }
 
@@ -419,11 +424,12 @@ class FunctionValidator {
         const Variable* const actual = Find((*lists[i])[k].name);
         if (formal.space == Space::kParam && formal.dims.empty() &&
             ClassOf(formal.type) == TypeClass::kInteger && formal.bytes() < kPassedBytesMin)
-          return Refuse(instruction.line, "'{}' of {} is too narrow to be passed", formal.name,
-                        callee->name);
+          return Refuse(instruction.line,
+                        "'{}' of {} is too narrow for a parameter or result; use at least 32 bits",
+                        formal.name, callee->name);
         if (actual == nullptr || actual->space != formal.space) continue;
         if (!CanPass(*actual, formal))
-          return Refuse(instruction.line, "'{}' does not fit '{}' of {}", (*lists[i])[k].name,
+          return Refuse(instruction.line, "'{}' does not match '{}' of {}", (*lists[i])[k].name,
                         formal.name, callee->name);
       }
     }
@@ -442,7 +448,7 @@ class FunctionValidator {
 absl::Status ValidateModuleVariable(const Variable& variable) {
   if (variable.space == Space::kReg || variable.space == Space::kLocal ||
       variable.space == Space::kParam)
-    return InvalidArgument("line {}: '{}' is declared outside a function", variable.line,
+    return InvalidArgument("line {}: '{}' must be declared inside a function", variable.line,
                            variable.name);
   return ValidateVariable(variable);
 }
@@ -469,12 +475,12 @@ absl::Status Validate(const Module& module, int capability) {
   }
   for (const Function& function : module.functions) {
     if (variables.contains(function.name))
-      return InvalidArgument("line {}: '{}' is a variable too", function.line, function.name);
+      return InvalidArgument("line {}: '{}' is also a variable", function.line, function.name);
     if (!function.external && function.linkage == Linkage::kExtern)
-      return InvalidArgument("line {}: '{}' is .extern and has a body", function.line,
+      return InvalidArgument("line {}: '{}' is .extern, but has a body", function.line,
                              function.name);
     if (function.external && function.linkage != Linkage::kExtern)
-      return InvalidArgument("line {}: '{}' is declared and not defined", function.line,
+      return InvalidArgument("line {}: '{}' is declared, but not defined", function.line,
                              function.name);
     functions.emplace(function.name, &function);
   }

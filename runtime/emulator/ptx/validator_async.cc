@@ -23,14 +23,14 @@ uint64_t IntegerOr(const Instruction& instruction, size_t operand, uint64_t othe
 std::string OfProduct(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   if (Has(opcode, ".wait_group") && static_cast<int64_t>(IntegerOr(instruction, 0, 0)) < 0)
-    return "waits until so many groups are left, from 0 on";
+    return "takes the number of groups that may still be pending, at least 0";
   if (!Has(opcode, ".mma_async")) return {};
   const bool integers = Has(opcode, ".s32.");
   const bool halves = opcode.ends_with(".f16.f16") || opcode.ends_with(".bf16");
   const bool fragments =
       instruction.operands.size() > 1 && instruction.operands[1].kind == Operand::Kind::kVector;
   const size_t count = integers ? 4 : !halves ? 6 : fragments ? 7 : 8;
-  if (instruction.operands.size() != count) return fmt::format("has {} operands", count);
+  if (instruction.operands.size() != count) return fmt::format("takes {} operands", count);
   return {};
 }
 
@@ -38,11 +38,11 @@ std::string OfBulkCopy(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   if (!Has(opcode, ".bulk")) return {};
   if (Has(opcode, ".multicast::cluster") && !Has(opcode, ".shared::cluster."))
-    return "copies to blocks of a cluster, but not to .shared::cluster";
+    return "copies to several blocks of a cluster, so its target must be .shared::cluster";
   if (Has(opcode, ".bulk_group") && Has(opcode, ".shared::cluster"))
-    return "reads from .shared::cta";
+    return "must read from .shared::cta";
   const bool row = instruction.operands.size() > 2 && !Has(opcode, ".tensor");
-  if (row && IntegerOr(instruction, 2, 0) % 16 != 0) return "copies a multiple of 16 bytes";
+  if (row && IntegerOr(instruction, 2, 0) % 16 != 0) return "must copy a multiple of 16 bytes";
   return {};
 }
 
@@ -63,7 +63,7 @@ std::string OfTensorMap(const Instruction& instruction) {
     if (!Has(instruction.opcode, field.name)) continue;
     const uint64_t given = IntegerOr(instruction, 1, ~uint64_t{0});
     if (given > field.most)
-      return fmt::format("takes a constant from 0 to {} behind the address", field.most);
+      return fmt::format("takes a constant from 0 to {} after the address", field.most);
   }
   return {};
 }
@@ -73,28 +73,28 @@ std::string OfBarrier(const Instruction& instruction) {
   const bool arrives = opcode.starts_with("mbarrier.arrive");
   if (arrives && (Has(opcode, ".expect_tx") || Has(opcode, ".noComplete")) &&
       instruction.operands.size() < 3)
-    return "takes a count behind the address";
+    return "needs a count after the address";
   if (arrives && !Has(opcode, ".expect_tx") &&
       static_cast<int64_t>(IntegerOr(instruction, 2, 1)) < 1)
-    return "counts one arrival at least";
+    return "must count at least one arrival";
   if (opcode.starts_with("mbarrier.test_wait") && instruction.operands.size() > 3)
-    return "waits for no time: only mbarrier.try_wait does";
+    return "takes no time limit; only mbarrier.try_wait takes one";
   if (!Has(opcode, ".shared::cluster")) return {};
   if (!arrives && !Has(opcode, ".expect_tx") && !Has(opcode, ".complete_tx"))
-    return "is for barriers of its own block";
+    return "works only on an mbarrier of its own block";
   if (arrives && instruction.operands.front().kind != Operand::Kind::kSink)
-    return "gives no state of another block's barrier: write _";
+    return "returns no state for another block's barrier: write _ as its result";
   return {};
 }
 
 std::string OfFence(const Instruction& instruction) {
   const std::string_view opcode = instruction.opcode;
   if (!Has(opcode, ".tensormap") || !Has(opcode, ".acquire"))
-    return instruction.operands.empty() ? std::string() : "has no operands";
+    return instruction.operands.empty() ? std::string() : "takes no operands";
   return instruction.operands.size() == 2 && IntegerOr(instruction, 1, 0) == 128 &&
                  instruction.operands[0].kind == Operand::Kind::kAddress
              ? std::string()
-             : "has an address and 128, which are its bytes";
+             : "takes an address and the size 128";
 }
 
 std::string OfRegisters(const Instruction& instruction) {
@@ -130,9 +130,9 @@ std::string WhatIsWrong(const Instruction& instruction) {
   if (opcode.starts_with("setmaxnreg.")) return OfRegisters(instruction);
   if ((opcode.starts_with("mapa.shared") || opcode.starts_with("getctarank.shared")) &&
       !Has(opcode, "::cluster"))
-    return "is for .shared::cluster";
+    return "must use .shared::cluster";
   if (opcode == "elect.sync" && instruction.operands.front().kind != Operand::Kind::kPair)
-    return "writes a register and a predicate: d|p";
+    return "must write a register and a predicate, as in d|p";
   return {};
 }
 

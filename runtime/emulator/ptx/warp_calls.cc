@@ -70,7 +70,7 @@ bool ResidentWarp::Call(const Code& callee, const CallSite& site, uint32_t lanes
   const bool deep = caller->depth >= kDepthMax || state_.frames.bytes() > kFrameBytesMax;
   if (deep || (bytes > thread_stride_ && !GrowThreadMemory(bytes))) {
     Fault(Finding::Kind::kIllegalAddress, std::countr_zero(lanes),
-          fmt::format("calls {} at depth {}, which leaves no room on the stack", callee.name,
+          fmt::format("calls {} at depth {}, but the stack has no room left", callee.name,
                       caller->depth));
     return false;
   }

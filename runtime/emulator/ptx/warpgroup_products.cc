@@ -74,7 +74,7 @@ void WarpgroupProducts::Start(Warp& warp,
   if (!queue.fenced) {
     Report(warp, "starts a product before any wgmma.fence");
   } else if (Meet(queue.touched, product.accumulators) || Meet(queue.touched, product.fragments)) {
-    Report(warp, "starts a product of registers that were touched since the last wgmma.fence");
+    Report(warp, "starts a product that uses registers touched since the last wgmma.fence");
   }
   for (const Product& other : queue.products) {
     // To the same accumulators products add in their order.
@@ -83,8 +83,8 @@ void WarpgroupProducts::Start(Warp& warp,
                        (product.accumulators != other.accumulators &&
                         Meet(product.accumulators, other.accumulators));
     if (!clash) continue;
-    Report(warp, fmt::format("starts a product of registers of the one of line {}, which nobody "
-                             "has waited for",
+    Report(warp, fmt::format("starts a product that uses registers of the product on line {}, "
+                             "which nothing has waited for",
                              other.instr->line));
     break;
   }
@@ -105,8 +105,8 @@ void WarpgroupProducts::Wait(Warp& warp, uint32_t pending) {
     if (queue.closed - product.group <= pending) return false;
     TellRows(warp, product.rows, AccessKind::kRead);
     if (DigestOf(product.rows) != product.digest)
-      Report(warp, fmt::format("waits for the product of line {}, whose shared memory was "
-                               "written before it was waited for",
+      Report(warp, fmt::format("waits for the product on line {}, but the product's shared memory "
+                               "was written before this wait",
                                product.instr->line));
     return true;
   });
@@ -125,9 +125,9 @@ void WarpgroupProducts::Touch(Warp& warp, std::span<const Slot> registers, bool 
   const Registers touched = Of(warp, registers);
   for (const Product& product : queue.products) {
     if (!Meet(touched, product.accumulators) && !Meet(touched, product.fragments)) continue;
-    Report(warp, fmt::format("touches a register of the product of line {}, which nobody has "
-                             "waited for",
-                             product.instr->line));
+    Report(warp,
+           fmt::format("touches a register of the product on line {}, which nothing has waited for",
+                       product.instr->line));
     break;
   }
   if (moves) return;

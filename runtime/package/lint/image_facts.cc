@@ -19,8 +19,10 @@ using internal::DeviceImageKind;
 absl::Status AddCubin(std::span<const std::byte> image, Architecture built, ImageFacts& facts) {
   COPPICE_ASSIGN_OR_RETURN(const Cubin cubin, ReadCubin(image));
   if (cubin.capability != built.capability)
-    return InvalidArgument("a cubin of sm_{}, and the module says {}; name its architecture",
-                           cubin.capability, NameOf(built));
+    return InvalidArgument(
+        "the cubin is for sm_{}, but the module says {}; name the architecture of the cubin in the "
+        "module",
+        cubin.capability, NameOf(built));
   for (const CubinKernel& kernel : cubin.kernels) {
     KernelFacts& to = facts.kernels[kernel.name];
     to = {.registers = kernel.registers,
@@ -40,8 +42,10 @@ absl::Status AddCubin(std::span<const std::byte> image, Architecture built, Imag
 absl::Status AddPtx(const std::string& text, Architecture built, ImageFacts& facts) {
   const std::string target = TargetOfPtx(text);
   if (target != NameOf(built))
-    return InvalidArgument("PTX of .target '{}', and the module says {}; name its target", target,
-                           NameOf(built));
+    return InvalidArgument(
+        "the PTX has .target '{}', but the module says {}; name the target of the PTX in the "
+        "module",
+        target, NameOf(built));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<ptx::KernelSurvey> kernels,
                            ptx::Program::Survey(text));
   for (const ptx::KernelSurvey& kernel : kernels) {
@@ -78,7 +82,7 @@ absl::Status AddFatbin(std::span<const std::byte> image, Architecture built, Ima
     }
     if (found) return absl::OkStatus();
   }
-  return InvalidArgument("a fatbin without code for {}; compile it with -gencode for {}",
+  return InvalidArgument("the fatbin has no code for {}; compile it with -gencode for {}",
                          NameOf(built), NameOf(built));
 }
 
@@ -108,8 +112,9 @@ absl::StatusOr<ImageFacts> ReadImage(std::span<const std::byte> image,
                                  : module.format == ImageFormat::kFatbin ? DeviceImageKind::kFatbin
                                                                          : DeviceImageKind::kPtx;
   if (kind != wanted)
-    return InvalidArgument("{}, and the module says {}; name its format", internal::NameOf(kind),
-                           internal::NameOf(wanted));
+    return InvalidArgument(
+        "the file is {}, but the module says {}; name the format of the file in the module",
+        internal::NameOf(kind), internal::NameOf(wanted));
   ImageFacts facts;
   switch (kind) {
     case DeviceImageKind::kCubin:

@@ -58,7 +58,8 @@ void LintParameters(const LintedTarget& linted) {
     linted.Error("parameter-count", at, std::to_string(said.size()),
                  fmt::format("{} of {} has {} parameters", linted.target.symbol, linted.file.name,
                              found.size()),
-                 "list the bytes of every parameter that the image declares, trailing ones too");
+                 "list the size in bytes of every parameter that the image declares, including "
+                 "trailing ones");
     return;
   }
   for (size_t i = 0; i < said.size(); ++i)
@@ -66,7 +67,7 @@ void LintParameters(const LintedTarget& linted) {
       linted.Error("parameter-bytes", at / i, std::to_string(said[i]),
                    fmt::format("{} of {} has {} bytes there", linted.target.symbol,
                                linted.file.name, found[i]),
-                   "write the bytes that the image declares");
+                   "write the size that the image declares");
 }
 
 void LintBlock(const LintedTarget& linted) {
@@ -77,37 +78,38 @@ void LintBlock(const LintedTarget& linted) {
   for (size_t axis = 0; axis < 3; ++axis)
     if (block[axis] < 1 || block[axis] > kBlockMax[axis])
       linted.Error("block-limit", at / axis, std::to_string(block[axis]),
-                   fmt::format("1 to {} threads", kBlockMax[axis]),
-                   "choose a block that devices run");
+                   fmt::format("this axis takes 1 to {} threads", kBlockMax[axis]),
+                   "choose a block size that devices support");
   if (facts.required_threads != Three{} && facts.required_threads != block)
     linted.Error("block-required", at, TextOf(block),
                  fmt::format("{} was compiled for a block of {} only", linted.target.symbol,
                              TextOf(facts.required_threads)),
-                 "write the block that it was compiled for");
+                 "write the block that the kernel was compiled for");
   if (facts.max_threads > 0 && threads > facts.max_threads)
     linted.Error("block-bounds", at, TextOf(block),
-                 fmt::format("{} threads, and {} was compiled for at most {}", threads,
+                 fmt::format("{} threads, but {} was compiled for at most {}", threads,
                              linted.target.symbol, facts.max_threads),
-                 "shrink the block, or compile it with wider launch bounds");
+                 "shrink the block, or compile the kernel with wider launch bounds");
   // Registers are given out to warps, 256 at a time.
   const int64_t warps = CeilDivide(threads, 32);
   const int64_t registers = warps * AlignUp(int64_t{facts.registers} * 32, 256);
   if (registers > kBlockRegistersMax)
-    linted.Error("block-registers", at, TextOf(block),
-                 fmt::format("{} registers of {} per thread, of at most {} per block", registers,
-                             facts.registers, kBlockRegistersMax),
-                 "shrink the block, or compile it for fewer registers");
+    linted.Error(
+        "block-registers", at, TextOf(block),
+        fmt::format("the block needs {} registers, {} per thread, but a block has at most {}",
+                    registers, facts.registers, kBlockRegistersMax),
+        "shrink the block, or compile the kernel for fewer registers");
 }
 
 void LintShared(const LintedTarget& linted) {
   const int64_t most = SharedBytesMax(linted.architecture.capability);
   const int64_t bytes = linted.facts.shared_bytes + linted.target.shared_bytes;
   if (most > 0 && bytes > most)
-    linted.Error("shared-limit", linted.place / "shared_bytes",
-                 std::to_string(linted.target.shared_bytes),
-                 fmt::format("with {} static bytes {} in all, and a block of {} has at most {}",
-                             linted.facts.shared_bytes, bytes, NameOf(linted.architecture), most),
-                 "compile it for smaller tiles or fewer stages");
+    linted.Error(
+        "shared-limit", linted.place / "shared_bytes", std::to_string(linted.target.shared_bytes),
+        fmt::format("together with {} static bytes this makes {}, but a block of {} has at most {}",
+                    linted.facts.shared_bytes, bytes, NameOf(linted.architecture), most),
+        "compile the kernel for smaller tiles or fewer stages");
 }
 
 void LintCluster(const LintedTarget& linted) {
@@ -119,20 +121,20 @@ void LintCluster(const LintedTarget& linted) {
     linted.Error("cluster-required", at, TextOf(cluster),
                  fmt::format("{} was compiled for clusters of {}", linted.target.symbol,
                              TextOf(linted.facts.cluster)),
-                 "write the cluster that it was compiled for");
+                 "write the cluster that the kernel was compiled for");
   if (blocks > kClusterBlocksPortable)
     linted.report.Add(Severity::kWarning, "cluster-portable", at, TextOf(cluster),
-                      fmt::format("{} blocks, and more than {} fit some devices only", blocks,
+                      fmt::format("{} blocks, but only some devices support more than {}", blocks,
                                   kClusterBlocksPortable),
-                      "use at most 8, or offer a variant that does");
+                      "use at most 8 blocks, or add a variant that does");
   if (blocks > 1 && linted.architecture.capability < kClusterCapability)
     linted.Error("cluster-architecture", at, TextOf(cluster),
                  fmt::format("{} has no clusters", NameOf(linted.architecture)),
-                 "leave the cluster out, or compile for sm_90 and up");
+                 "leave the cluster out, or compile for sm_90 or later");
   if (linted.target.programmatic && linted.architecture.capability < kProgrammaticCapability)
     linted.Error("programmatic-architecture", linted.place / "programmatic", "true",
                  fmt::format("{} has no programmatic launches", NameOf(linted.architecture)),
-                 "leave it out of this target");
+                 "leave \"programmatic\" out of this target");
 }
 
 void LintScratch(const LintedTarget& linted) {
@@ -141,8 +143,8 @@ void LintScratch(const LintedTarget& linted) {
     if (scratch.bytes_per_block % std::max<int64_t>(scratch.align, 1) != 0)
       linted.Error("scratch-align", linted.place / "scratch" / i / "bytes_per_block",
                    std::to_string(scratch.bytes_per_block),
-                   fmt::format("not a multiple of its align {}, so that blocks after the first "
-                               "have scratch that is not aligned",
+                   fmt::format("not a multiple of its align {}, so the scratch of all blocks but "
+                               "the first is not aligned",
                                scratch.align),
                    "round bytes_per_block up to align");
   }
@@ -159,8 +161,8 @@ std::vector<std::optional<ImageFacts>> ReadAll(const Manifest& manifest,
     images.emplace_back();
     const auto architecture = ParseArchitecture(module.arch);
     if (!architecture) {
-      report.Error("module-arch", place / "arch", module.arch, "no architecture",
-                   "write one such as sm_90a");
+      report.Error("module-arch", place / "arch", module.arch, "this is not an architecture",
+                   "write an architecture such as sm_90a");
       continue;
     }
     const auto bytes = read(file.name);
@@ -175,7 +177,7 @@ std::vector<std::optional<ImageFacts>> ReadAll(const Manifest& manifest,
                  "compile the image again, or correct the module", file.name);
     else if (!facts->readable)
       report.Add(Severity::kNote, "module-compressed", place, file.name,
-                 "its kernels are compressed, so that nothing holds the manifest to them",
+                 "its kernels are compressed, so the manifest cannot be checked against them",
                  "compile with nvcc --no-compress", file.name);
     else
       images.back() = *std::move(facts);
@@ -203,8 +205,9 @@ void LintChoices(const Manifest& manifest,
     if (!seen.emplace(target.variant, module.arch, module.format).second)
       report.Add(Severity::kWarning, "target-twice", place / "targets" / i,
                  fmt::format("{} '{}'", module.arch, target.variant),
-                 "an earlier target has this architecture and variant, so this one is never taken",
-                 "name a variant, or leave it out");
+                 "an earlier target has the same architecture, format and variant, so this target "
+                 "is never chosen",
+                 "name another variant, or leave this target out");
   }
 }
 
@@ -227,10 +230,11 @@ void LintImages(const Manifest& manifest, const FileReader& read, Report& report
         std::string names;
         for (const auto& [name, facts] : image->kernels)
           names += (names.empty() ? "" : ", ") + name;
-        report.Error("symbol-missing", at / "symbol", target.symbol,
-                     fmt::format("{} has no kernel of this name; it has {}", file.name,
-                                 names.empty() ? "none" : names),
-                     "write the name as the image has it, mangled if it is");
+        report.Error(
+            "symbol-missing", at / "symbol", target.symbol,
+            fmt::format("{} has no kernel of this name; it has {}", file.name,
+                        names.empty() ? "none" : names),
+            "write the name exactly as the image has it, in mangled form if it is mangled");
         continue;
       }
       LintTarget(

@@ -31,7 +31,7 @@ void LintGrid(ProgramLint& lint, const KernelStep& step, const Launch& launch, c
     if (*blocks < 0 || *blocks > kGridMax[axis])
       lint.report.Error(
           "grid-limit", at, std::to_string(*blocks),
-          fmt::format("{} has 0 to {} blocks, {}", kAxes[axis], kGridMax[axis], sizes),
+          fmt::format("axis {} takes 0 to {} blocks, {}", kAxes[axis], kGridMax[axis], sizes),
           "lower max or the largest bucket, or put the blocks on another axis");
     const uint32_t cluster = launch.target.cluster[axis];
     if (cluster > 1 && *blocks % cluster != 0)
@@ -72,24 +72,25 @@ void LintMapSizes(ProgramLint& lint,
     const auto size = lint.Evaluate(map.dims[i], launch.values, at, launch.point);
     if (size && (*size < 1 || *size > kDimensionMax))
       lint.report.Error("tensormap-size", at, std::to_string(*size),
-                        fmt::format("a dimension is 1 to 2^32, {}", lint.Sizes(launch.point)),
-                        "leave the step out by \"if\" where it is 0");
+                        fmt::format("a dimension must be 1 to 2^32, {}", lint.Sizes(launch.point)),
+                        "skip the step with \"if\" where the dimension is 0");
   }
   for (size_t i = 0; i < map.strides.size(); ++i) {
     const Place at = place / "strides" / i;
     const auto stride = lint.Evaluate(map.strides[i], launch.values, at, launch.point);
     if (stride && (*stride <= 0 || *stride >= kStrideMax || *stride % kAlignment != 0))
-      lint.report.Error("tensormap-stride", at, std::to_string(*stride),
-                        fmt::format("a stride is a multiple of 16 bytes below 2^40, {}",
-                                    lint.Sizes(launch.point)),
-                        "add a guard, or make the symbol's multiple_of large enough");
+      lint.report.Error(
+          "tensormap-stride", at, std::to_string(*stride),
+          fmt::format("a stride must be a positive multiple of 16 bytes below 2^40, {}",
+                      lint.Sizes(launch.point)),
+          "add a guard, or make the symbol's multiple_of large enough");
   }
   const auto offset =
       lint.Evaluate(map.operand.offset, launch.values, place / "offset", launch.point);
   if (offset && *offset % kAlignment != 0)
     lint.report.Error("tensormap-address", place / "offset", std::to_string(*offset),
                       fmt::format("not a multiple of 16 bytes, {}", lint.Sizes(launch.point)),
-                      "let the tensor begin at a multiple of 16 bytes");
+                      "begin the tensor at a multiple of 16 bytes");
 }
 
 // The same of what does not depend on sizes.
@@ -100,8 +101,10 @@ void LintMapBox(ProgramLint& lint, const TensorMapArgument& map, const Place& pl
   if ((map.interleave == 0 && inner % 16 != 0) || (swizzle > 0 && inner > swizzle))
     lint.report.Error(
         "tensormap-box", place / "box" / size_t{0}, fmt::format("{} bytes", inner),
-        fmt::format("the box's rows are multiples of 16 bytes{}",
-                    swizzle > 0 ? fmt::format(" of at most the swizzle's {}", swizzle) : ""),
+        fmt::format("the rows of the box must be multiples of 16 bytes{}",
+                    swizzle > 0
+                        ? fmt::format(" and at most {} bytes, the width of the swizzle", swizzle)
+                        : ""),
         "choose another box, or another swizzle");
 }
 
@@ -129,7 +132,7 @@ void LintMemsetStep(ProgramLint& lint,
     lint.report.Error(
         "memset-align", place / "to" / "offset", std::to_string(*offset),
         fmt::format("not a multiple of the width {}, {}", step.width, lint.Sizes(point)),
-        "set narrower elements");
+        "use a smaller width");
 }
 
 void LintCall(ProgramLint& lint, const CallStep& call, const Point& point, const Place& place) {
@@ -142,7 +145,7 @@ void LintCall(ProgramLint& lint, const CallStep& call, const Point& point, const
             "view-align", at / "offset", std::to_string(*offset),
             fmt::format("not a multiple of the {} bytes of {}, {}", SizeOf(all[i].dtype),
                         NameOf(all[i].dtype), lint.Sizes(point)),
-            "let the view begin at an element");
+            "begin the view at an element");
     }
   };
   views(call.inputs, place / "inputs");

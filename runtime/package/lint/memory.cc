@@ -60,8 +60,10 @@ class Memory {
     int64_t end = size;
     if (touch.extent == Extent::kExact) {
       if (touch.bytes < 0) {
-        lint_.report.Error("negative-size", touch.place, std::to_string(touch.bytes),
-                           fmt::format("bytes {}", lint_.Sizes(point_)), "0 or more bytes");
+        lint_.report.Error(
+            "negative-size", touch.place, std::to_string(touch.bytes),
+            fmt::format("the number of bytes must not be negative, {}", lint_.Sizes(point_)),
+            "use 0 or more bytes");
         return false;
       }
       if (__builtin_add_overflow(*offset, touch.bytes, &end)) end = INT64_MAX;
@@ -71,7 +73,7 @@ class Memory {
     if (!inside) {
       lint_.report.Error("out-of-bounds", touch.place, fmt::format("[{}, {})", *offset, end),
                          fmt::format("{} has {} bytes, {}", buffer.name, size, lint_.Sizes(point_)),
-                         "correct the offset, the size of the step, or that of the buffer");
+                         "correct the offset, or the size of the step or the buffer");
       return false;
     }
     const auto [root, shift] = RootOf(touch.operand->buffer);
@@ -88,8 +90,8 @@ class Memory {
     const int64_t b = copy.from.offset.At(point_.values).value + from_shift;
     if (to == from && bytes > 0 && std::max(a, b) - std::min(a, b) < bytes)
       lint_.report.Error("memcpy-overlap", place, fmt::format("{} bytes", bytes),
-                         fmt::format("from {} to {} of {}, which overlap, {}", b, a,
-                                     lint_.buffer(to).name, lint_.Sizes(point_)),
+                         fmt::format("the copy from byte {} to byte {} of {} overlaps itself, {}",
+                                     b, a, lint_.buffer(to).name, lint_.Sizes(point_)),
                          "copy through a temporary");
   }
 
@@ -103,10 +105,11 @@ class Memory {
       const int64_t size = sizes_[static_cast<size_t>(output)];
       const int64_t missing = written_[static_cast<size_t>(root)].FirstMissing(shift, shift + size);
       if (missing < shift + size)
-        lint_.report.Error("output-unwritten", lint_.PlaceOf(buffer), buffer.name,
-                           fmt::format("no step writes byte {} of {}, {}", missing - shift, size,
-                                       lint_.Sizes(point_)),
-                           "write all of it, or declare \"w\" where a kernel does");
+        lint_.report.Error(
+            "output-unwritten", lint_.PlaceOf(buffer), buffer.name,
+            fmt::format("no step writes byte {} of its {} bytes, {}", missing - shift, size,
+                        lint_.Sizes(point_)),
+            "write all of it, or declare access \"w\" for the kernel that writes it");
     }
   }
 
@@ -149,10 +152,12 @@ class Memory {
     if (unwritten)
       lint_.report.Error(
           "read-before-write", touch.place, buffer.name,
-          fmt::format("no step before it writes byte {} of it, {}", missing, lint_.Sizes(point_)),
+          fmt::format("no earlier step writes byte {} of this buffer, {}", missing,
+                      lint_.Sizes(point_)),
           touch.access == Access::kReadWrite
-              ? "declare \"access\": \"w\" if it only writes, or write it before"
-              : "write it before, or move the step behind the one that does");
+              ? "declare \"access\": \"w\" if the step only writes it, or write it in an earlier "
+                "step"
+              : "write it in an earlier step, or move this step after the step that writes it");
   }
 
   ProgramLint& lint_;
@@ -236,7 +241,7 @@ class StepWalk {
       if (*value < symbol.min || *value > symbol.max || *value % StepOf(symbol) != 0)
         lint_.report.Error(
             "child-size", at, std::to_string(*value),
-            fmt::format("symbol {} of {} is a multiple of {} in [{}, {}], {}", symbol.name,
+            fmt::format("symbol {} of {} must be a multiple of {} in [{}, {}], {}", symbol.name,
                         child.name, StepOf(symbol), symbol.min, symbol.max, lint_.Sizes(point_)),
             "pass sizes that the child allows");
       values.push_back(*value);
@@ -267,7 +272,7 @@ class StepWalk {
       if (guard.ok() && !guard->Evaluate(values).is_true())
         lint_.report.Error("child-guard", place / "program", child.name,
                            fmt::format("its guard '{}' fails, {}", text, lint_.Sizes(point_)),
-                           "add a guard to this program, or leave the step out by \"if\"");
+                           "add a guard to this program, or skip the step with \"if\"");
     }
   }
 

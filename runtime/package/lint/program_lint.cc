@@ -42,7 +42,7 @@ ProgramLint::ProgramLint(const Manifest& of, const Program& linted, int64_t poin
   constexpr int64_t kPointsMin = 4;
   for (const std::string& text : program.guards) {
     auto guard = Expression::Parse(text, names);
-    COPPICE_CHECK(guard.ok(), "a manifest that was read has guards that parse");
+    COPPICE_CHECK(guard.ok(), "the guards of a manifest that was read must parse");
     guards.push_back(*std::move(guard));
   }
   const int64_t most =
@@ -50,7 +50,7 @@ ProgramLint::ProgramLint(const Manifest& of, const Program& linted, int64_t poin
   points = PointsOf(program, guards, std::min(points_max, most));
   if (points.empty())
     report.Error("no-sizes", place / "guards", fmt::format("{} guards", guards.size()),
-                 "no sizes that the symbols allow, of those tried, pass them: nothing can run",
+                 "no allowed sizes that were tried satisfy the guards, so nothing can run",
                  "correct the guards, or min, max and multiple_of of the symbols");
 }
 
@@ -80,7 +80,7 @@ std::optional<int64_t> ProgramLint::Evaluate(const Amount& amount,
   if (computed.ok()) return computed.value;
   report.Error("arithmetic", at, TextOf(amount),
                fmt::format("{} {}", NameOf(computed.fault), Sizes(point)),
-               "bound the symbols by max or a guard, or rewrite the expression");
+               "bound the symbols with max or a guard, or rewrite the expression");
   return std::nullopt;
 }
 
@@ -104,7 +104,7 @@ std::optional<int64_t> ProgramLint::SpanOf(std::span<const Amount> shape,
       report.Error("negative-size", at / (*size < 0 ? "shape" : "strides") / which,
                    TextOf(*size < 0 ? shape[axis] : strides[axis]),
                    fmt::format("{} {}", *size < 0 ? *size : *stride, Sizes(point)),
-                   "sizes and strides are 0 or greater");
+                   "make sizes and strides 0 or greater");
       return std::nullopt;
     }
     empty = empty || *size == 0;
@@ -121,7 +121,7 @@ std::optional<int64_t> ProgramLint::SpanOf(std::span<const Amount> shape,
   if (!overflows) return bytes;
   report.Error("arithmetic", at / "shape", shape.empty() ? "" : TextOf(shape.front()),
                fmt::format("more than 2^63 bytes {}", Sizes(point)),
-               "bound the symbols by max or a guard");
+               "bound the symbols with max or a guard");
   return std::nullopt;
 }
 

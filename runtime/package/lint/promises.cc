@@ -21,15 +21,16 @@ void ReportUnheld(ProgramLint& lint,
                   const Place& place,
                   const std::string& condition) {
   if (point.padded)
-    lint.report.Error(
-        "bucket-specialised", place, condition,
-        fmt::format("the kernel was compiled for it, and calls may be {}", lint.Sizes(point)),
-        "give the symbols buckets or a multiple_of that satisfy it");
-  else
-    lint.report.Error("guard-missing", place, condition,
-                      fmt::format("the kernel was compiled for it, and no guard refuses calls {}",
+    lint.report.Error("bucket-specialised", place, condition,
+                      fmt::format("the kernel was compiled for this condition, but calls may be {}",
                                   lint.Sizes(point)),
-                      fmt::format("add the guard \"{}\"", condition));
+                      "give the symbols buckets or a multiple_of that satisfy the condition");
+  else
+    lint.report.Error(
+        "guard-missing", place, condition,
+        fmt::format("the kernel was compiled for this condition, but no guard refuses calls {}",
+                    lint.Sizes(point)),
+        fmt::format("add the guard \"{}\"", condition));
 }
 
 // What the address of a buffer's first byte is a multiple of, in every call.
@@ -68,9 +69,9 @@ struct Specialised {
     if (alignment % argument.divisible_by != 0)
       lint.report.Error("address-align", place / "divisible_by",
                         std::to_string(argument.divisible_by),
-                        fmt::format("{} begins at a multiple of {} bytes", buffer.name, alignment),
+                        fmt::format("{} is only aligned to {} bytes", buffer.name, alignment),
                         buffer.role == Role::kInput ? "raise \"align\" of the input"
-                                                    : "compile the kernel for what is there");
+                                                    : "compile the kernel for that alignment");
     CheckMultiple(argument.operand.offset, argument.divisible_by, place);
     if (buffer.alias) CheckMultiple(buffer.alias->offset, argument.divisible_by, place);
   }
@@ -144,8 +145,8 @@ class PaddingWalk {
         lint_.report.Add(
             Severity::kWarning, "claim-reader", lint_.place / "symbols" / symbol.name / "claim",
             buffer.name,
-            fmt::format("the step at {} writes it without the axis {} from what is padded along "
-                        "it, and reads no length on the way",
+            fmt::format("the step at {} computes this buffer, which has no axis {}, from data "
+                        "padded along that axis, and no step on the way reads a length",
                         place.pointer(), symbol.name),
             "pass {\"real\": ...} or lengths to the kernel, or claim \"padding\": \"fill\"");
     }
@@ -188,8 +189,9 @@ void LintPromises(ProgramLint& lint) {
       if (!lint.program.symbols[static_cast<size_t>(symbol)].claim && read.insert(symbol).second)
         lint.report.Add(Severity::kNote, "real-unpadded", lint.place / "steps" / i,
                         lint.program.symbols[static_cast<size_t>(symbol)].name,
-                        "a step reads its real size, and without a claim it is never padded",
-                        "add the claim that the step makes possible");
+                        "a step reads the real size of this symbol, but a symbol without a claim "
+                        "is never padded",
+                        "add the claim that holds because the step reads the real size");
   for (size_t i = 0; i < lint.program.symbols.size(); ++i) {
     const Symbol& symbol = lint.program.symbols[i];
     if (symbol.claim && symbol.claim->padding != PaddingContents::kFill) PaddingWalk(lint, i).Run();

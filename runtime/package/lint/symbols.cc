@@ -16,7 +16,7 @@ void LintRange(ProgramLint& lint, size_t index, const Place& place) {
   if (range.least > range.greatest)
     lint.report.Error(
         "symbol-range", place, fmt::format("[{}, {}]", symbol.min, symbol.max),
-        fmt::format("no multiple of {} that is 0 or greater lies in it", symbol.multiple_of),
+        fmt::format("this range has no multiple of {} that is 0 or greater", symbol.multiple_of),
         "correct min, max or multiple_of");
 }
 
@@ -47,17 +47,17 @@ void LintClaim(ProgramLint& lint, size_t index, const Place& place) {
   const PaddingClaim& claim = *lint.program.symbols[index].claim;
   if (!claim.equal.bits && claim.equal.absolute == 0 && claim.equal.relative == 0)
     lint.report.Add(Severity::kWarning, "claim-tolerance", place / "equal", "0",
-                    "a tolerance of nothing means equal bits but for the sign of zeros",
-                    "write \"bits\", or the tolerance");
+                    "a tolerance of 0 means equal bits, except for the sign of zeros",
+                    "write \"bits\", or a larger tolerance");
   if (claim.padding != PaddingContents::kFill) return;
   for (const int input : lint.program.inputs) {
     const Buffer& buffer = lint.buffer(input);
     if (HasSymbol(buffer, index) && buffer.fill.kind == FillKind::kUndefined && !buffer.is_static)
       lint.report.Error("claim-fill", lint.PlaceOf(buffer) / "fill", "undefined",
-                        fmt::format("the claim of symbol {} rests on what fills this input's "
-                                    "padding, and nothing does",
+                        fmt::format("the claim of symbol {} depends on the fill of this input's "
+                                    "padding, but the input has no fill",
                                     lint.program.symbols[index].name),
-                        "give the input a fill, or prove that any padding does");
+                        "give the input a fill, or change the claim if any padding works");
   }
 }
 

@@ -74,12 +74,12 @@ void LintKernels(const Manifest& manifest, Report& report) {
         if (!scratches[k].contains(static_cast<int>(s)) &&
             kernel.targets[t].scratch[s].bytes_per_block > 0)
           Note(report, "scratch-unused", place / "targets" / t / "scratch" / s, std::to_string(s),
-               "no argument is this scratch");
+               "no argument uses this scratch");
   }
   for (size_t m = 0; m < manifest.modules.size(); ++m)
     if (!modules.contains(static_cast<int>(m)))
       Note(report, "module-unused", Place() / "modules" / manifest.modules[m].name,
-           manifest.modules[m].name, "no target is in it");
+           manifest.modules[m].name, "no target uses this module");
 }
 
 void LintFiles(const Manifest& manifest, Report& report) {
@@ -95,11 +95,11 @@ void LintFiles(const Manifest& manifest, Report& report) {
   for (size_t i = 0; i < manifest.files.size(); ++i)
     if (!files.contains(static_cast<int>(i)))
       Note(report, "file-unused", Place() / "files" / manifest.files[i].name,
-           manifest.files[i].name, "no module and no constant is in it");
+           manifest.files[i].name, "no module and no constant uses this file");
   for (size_t i = 0; i < manifest.constants.size(); ++i)
     if (!constants.contains(static_cast<int>(i)))
       Note(report, "constant-unused", Place() / "constants" / manifest.constants[i].name,
-           manifest.constants[i].name, "no buffer of a program is it");
+           manifest.constants[i].name, "no buffer of a program uses this constant");
 }
 
 void LintNames(const Program& program, Report& report) {
@@ -121,8 +121,7 @@ void LintNames(const Program& program, Report& report) {
                     [&](const Symbol& symbol) { return symbol.scalar == static_cast<int>(i); });
     if (!program.scalars[i].parameter && !sizes && !read.contains(program.symbols.size() + i))
       Note(report, "scalar-unused", place / "scalars" / program.scalars[i].name,
-           program.scalars[i].name,
-           "each of its values has graphs of its own, and nothing reads it");
+           program.scalars[i].name, "each of its values has its own graphs, but nothing reads it");
   }
 }
 

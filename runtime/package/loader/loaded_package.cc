@@ -49,7 +49,7 @@ absl::Status CheckParameters(const Driver& driver,
       return bytes < 0 ? std::string("none") : fmt::format("{} bytes", bytes);
     };
     return InvalidArgument(
-        "{}: /kernels/{}/parameters/{}: {}, where '{}' of module '{}' has {}; export the kernel "
+        "{}: /kernels/{}/parameters/{}: {}, but '{}' of module '{}' has {}; export the kernel "
         "again",
         package.path(), kernel.name, i, text(expected), target.symbol,
         package.manifest().modules[static_cast<size_t>(target.module)].name, text(actual));
@@ -139,7 +139,8 @@ absl::Status LoadedPackage::FindConstants() {
     COPPICE_ASSIGN_OR_RETURN(const SafeTensor tensor, file->second.Get(constant.tensor));
     if (tensor.dtype != constant.dtype || tensor.shape != constant.shape) {
       return InvalidArgument(
-          "{}: /constants/{}: {} of [{}], where {} has {} of [{}]; export the weights again",
+          "{}: /constants/{}: {} of shape [{}], but {} has {} of shape [{}]; export the weights "
+          "again",
           package_.path(), constant.name, coppice::NameOf(constant.dtype),
           fmt::join(constant.shape, ", "), name, coppice::NameOf(tensor.dtype),
           fmt::join(tensor.shape, ", "));

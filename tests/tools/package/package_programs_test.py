@@ -135,7 +135,7 @@ class RunTest(PackageTests):
 
     def test_what_is_no_claim_is_refused_with_the_words_that_there_are(self):
         for claim, says in (("n=some", "row_independent"), ("n=any:x", "row_independent"),
-                            ("m=any", "it has n"), ("any", "NAME=any")):
+                            ("m=any", "its symbols: n"), ("any", "NAME=any")):
             self.refuse("run", self.package(), "--input", "x=zeros", "--extent", "n=4", "--claim",
                         claim, says=(claim, says))
 
@@ -433,7 +433,7 @@ class RefusalTest(PackageTests):
                 ((package, *x, *n, "--static", "x=zeros"), "--input"),
                 ((package, *x, *n, "--policy", "n=odd"), "n=odd"),
                 ((package, *x, *n, "--policy", "m=exact"), "'m' is not a symbol"),
-                ((package, *x, *n, "--program", "other"), "it has main"),
+                ((package, *x, *n, "--program", "other"), "its programs: main"),
                 ((package, *x, *n, "--constants", "nofile.safetensors"), "nofile.safetensors"),
                 ((package, *x, *n, "--checks", "speed"), "speed"),
                 ((package, *x, *n, "--device", "tpu"), "tpu"),
@@ -573,7 +573,7 @@ class ClaimTest(PackageTests):
         self.refuse("claim", package, says="--size-max")
         self.refuse("claim", package, "--input", "x=@x.npy", says="no file fits")
         self.refuse("claim", package, "--tolerance", "-1", says="'-1' is not a tolerance")
-        self.refuse("claim", package, "--program", "other", says="it has main")
+        self.refuse("claim", package, "--program", "other", says="its programs: main")
 
 
 SOURCE = """
@@ -615,11 +615,11 @@ class BuildTest(PackageTests):
         mangled = SOURCE.replace('extern "C"', "")
         self.refuse(*self.build(self.described(), source=mangled), says=("Twice", 'extern "C"'))
         self.refuse(*self.build(self.described(targets=[{"block": [128, 1, 1], "module": "m"}])),
-                    says="leave modules to the build")
+                    says="which the build adds")
         self.assertFalse((self.folder / "k.zip").exists())
 
     def test_what_is_wrong_before_anything_is_compiled_is_one_line(self):
-        self.refuse(*self.build("not JSON"), says="no JSON object")
+        self.refuse(*self.build("not JSON"), says="not a JSON object")
         self.refuse(*self.build(self.described(), "--arch", "80,fast"), says="'80,fast'")
         self.refuse(*self.build(self.described(), "--nvcc", self.path("none")), says="--nvcc PATH")
         self.refuse("build", self.path("k.cu"), self.path("m.json"), "-o", self.path("m.json"),

@@ -17,8 +17,8 @@ namespace {
 absl::Status CheckExport(const ProfExportOptions& options) {
   if (!options.format || options.trace.empty())
     return InvalidArgument(
-        "export: no trace; give FORMAT TRACE, as in `coppice prof export chrome "
-        "t.trace -o t.json`");
+        "export: no trace is given; give FORMAT TRACE, as in `coppice prof export chrome t.trace "
+        "-o t.json`");
   if (options.out == "-") return absl::OkStatus();
   return CheckOutputs({&options.trace, 1}, {&options.out, 1});
 }

@@ -109,7 +109,8 @@ class GraphTree {
         around += region.bytes();
       const bool gone = evicted_.contains(place.node);
       text += fmt::format(
-          "    {} [label=\"{}\\lnode {}, {} calls\\lplan of {}, {} of them around it\\l\"{}];\n",
+          "    {} [label=\"{}\\lnode {}, {} calls\\lplan of {}, around {} of live "
+          "outputs\\l\"{}];\n",
           IdOf(place), DotText(NameOfBucket(trace_, node.bucket)), node.id, CallsOf(place),
           FormatBytes(node.height), FormatBytes(around), gone ? ", style=dashed" : "");
     }

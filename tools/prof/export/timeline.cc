@@ -261,7 +261,7 @@ std::vector<std::string> CounterNames() {
   for (int i = 0; i < kMemoryKindCount; ++i)
     names.push_back(fmt::format("bytes {}", NameOf(static_cast<MemoryKind>(i))));
   names.emplace_back("bytes of all kinds");
-  names.emplace_back("bytes of statics, the application's");
+  names.emplace_back("bytes of statics, held by the application");
   return names;
 }
 

@@ -72,8 +72,8 @@ class Findings {
     }
     if (!trace.ended) {
       Add(Level::kLow, "timeline", "The trace has no end",
-          "The session still ran when the file was read, or ended badly.",
-          "Read it again after the session is gone, to see what it left.");
+          "The session was still running when the file was read, or it ended abnormally.",
+          "Read the trace again after the session has ended.");
     }
   }
 
@@ -100,13 +100,14 @@ class Findings {
       const double share = ShareOf(waste, program.padded);
       if (share < kNoticed || program.worst < 0) continue;
       Add(LevelOf(share), "buckets",
-          fmt::format("{:.1f} % of what {} stages is padding", share,
+          fmt::format("{:.1f} % of the elements that {} stages are padding", share,
                       LabelOfProgram(facts_.trace, static_cast<int>(i))),
-          fmt::format("{} of {} staged elements are padding; bucket {} alone has {:.0f} % of them.",
-                      Grouped(waste), Grouped(program.padded), facts_.NameOf(program.worst),
-                      ShareOf(program.worst_waste, waste)),
-          "Learn its buckets from this traffic: coppice tune, a policy \"learn\" in Python, or "
-          "Session::policies().Rebucket; or add a bucket below the one named.");
+          fmt::format(
+              "{} of {} staged elements are padding; bucket {} alone has {:.0f} % of this padding.",
+              Grouped(waste), Grouped(program.padded), facts_.NameOf(program.worst),
+              ShareOf(program.worst_waste, waste)),
+          "Learn the buckets from this traffic (coppice tune, the policy \"learn\" in Python, or "
+          "Session::policies().Rebucket), or add a bucket just below that bucket.");
     }
   }
 
@@ -122,16 +123,16 @@ class Findings {
       if (++added > kRareBucketsMax) break;
       const double of_peak = ShareOf(drop.freed_bytes(), peak_);
       Add(of_peak >= kNoticed ? LevelOf(of_peak) : Level::kLow, "buckets",
-          fmt::format("Bucket {}{} is rare and keeps {}", facts_.NameOf(drop.bucket),
+          fmt::format("Bucket {}{} is rarely used, but holds {}", facts_.NameOf(drop.bucket),
                       LaneText(drop.bucket), FormatBytes(drop.freed_bytes())),
-          fmt::format("{}, {} of all. Without it {} of plans and an estimated {} of graphs are "
-                      "free, and its calls run {}.",
+          fmt::format("{}, {} of all calls. Without this bucket, {} of plans and an estimated {} "
+                      "of graphs are free, and its calls run {}.",
                       Counted(drop.calls, "call"), Percentage(calls),
                       FormatBytes(drop.mapped_bytes), FormatBytes(drop.exec_bytes),
                       drop.served_by < 0 ? "without a graph"
                                          : "in bucket " + facts_.NameOf(drop.served_by)),
-          "Leave it out of the policy; coppice prof whatif TRACE --drop PROGRAM:BUCKET repeats the "
-          "same calls without it.");
+          "Leave the bucket out of the policy; to try this first, run coppice prof whatif TRACE "
+          "--drop PROGRAM:BUCKET.");
     }
   }
 
@@ -145,8 +146,8 @@ class Findings {
         fmt::format("Executable graphs take {}, {:.0f} % of the peak", FormatBytes(exec), share),
         fmt::format("{} exist, and the driver keeps memory for each; the size is an estimate.",
                     Counted(GraphsLeft(), "graph")),
-        "Fewer buckets mean fewer graphs: see how many of them replay less than they cost to "
-        "record.");
+        "Fewer buckets mean fewer graphs: look for graphs that replay too rarely to repay their "
+        "recording.");
   }
 
   void AddReasons() {
@@ -183,12 +184,12 @@ class Findings {
     Add(again > 0 ? Level::kMedium : Level::kLow, "memory",
         fmt::format("{} evicted, {} recorded again", Counted(evicted, "graph"), again),
         again > 0
-            ? fmt::format("Recording those again took {:.1f} ms.",
+            ? fmt::format("Recording these graphs again took {:.1f} ms.",
                           static_cast<double>(again_ns) / 1e6)
             : "They were dropped to make room, because a policy no longer has their bucket, or "
               "because the application asked for it.",
         again > 0 ? "Give the session a larger budget or more graphs per program, or drop the "
-                    "buckets that take turns."
+                    "buckets that evict each other."
                   : "Nothing to do.");
   }
 
@@ -208,14 +209,14 @@ class Findings {
     if (budget == 0) return;
     const double share = ShareOf(peak_, budget);
     const std::string what =
-        fmt::format("{} of {} at most.", FormatBytes(peak_), FormatBytes(budget));
+        fmt::format("At most {} of {}.", FormatBytes(peak_), FormatBytes(budget));
     if (share < kTightBudget) {
       Add(Level::kGood, "memory", fmt::format("{:.0f} % of the budget is free", 100 - share), what,
-          "Nothing to do; the rest could hold more buckets.");
+          "Nothing to do; the free part could hold more buckets.");
       return;
     }
-    Add(Level::kHigh, "memory", fmt::format("The budget is full to {:.0f} %", share), what,
-        "Raise MemoryOptions::budget_bytes, or drop buckets that only few calls need, before "
+    Add(Level::kHigh, "memory", fmt::format("The budget is {:.0f} % full", share), what,
+        "Raise MemoryOptions::budget_bytes, or drop buckets that only a few calls need, before "
         "graphs are evicted.");
   }
 

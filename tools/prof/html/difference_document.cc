@@ -71,7 +71,7 @@ class ChangeWords {
     if (total.same()) {
       Add("good", "kinds",
           before_.statics.peak == after_.statics.peak ? "Memory is the same"
-                                                      : "Memory beside the statics is the same",
+                                                      : "Memory apart from the statics is the same",
           fmt::format("At most {} in both.", FormatBytes(after_.total.peak)));
       return;
     }
@@ -86,7 +86,7 @@ class ChangeWords {
     }
     const std::string kind =
         most_delta == 0 ? ""
-                        : fmt::format(" Of the kinds, the peak of {} {} most: {}.",
+                        : fmt::format(" Of all kinds of memory, the peak of {} {} most: {}.",
                                       NameOf(static_cast<MemoryKind>(most)),
                                       total.delta() < 0 ? "fell" : "grew", Signed(most_delta));
     const std::string by = std::isinf(growth) ? "" : fmt::format(", {:.1f} %", std::abs(growth));
@@ -186,7 +186,7 @@ class ChangeWords {
     const int64_t after = after_.calls.calls();
     if (before == after) return;
     Add("low", "changes", fmt::format("{} calls, {} before", after, before),
-        "So counts differ for that reason alone; bytes and shares can be compared.");
+        "Counts differ for that reason alone; compare bytes and shares instead.");
   }
 
   nlohmann::ordered_json Take() {

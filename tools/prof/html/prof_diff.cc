@@ -60,8 +60,8 @@ absl::Status CheckPage(const ProfOptions& options) {
   if (options.page == "-") {
     if (options.json)
       return InvalidArgument(
-          "diff: --html - and --json both print on standard output; give one, or "
-          "--html FILE with the other");
+          "diff: --html - and --json both print to standard output; give only one of them, or "
+          "--html FILE with --json");
     return absl::OkStatus();
   }
   const std::array<std::string, 2> inputs = {options.trace, options.other};
@@ -73,12 +73,12 @@ ExitCode SayGrown(const ProfOptions& options,
                   const Console& console) {
   if (grown.empty()) return kExitOk;
   const Change& first = grown.front();
-  Print(
-      console.err,
-      "coppice prof diff: {} of memory and padding grew by more than {} %, the first '{}' from {} "
-      "to {}\n",
-      grown.size() == 1 ? "1 figure" : fmt::format("{} figures", grown.size()), *options.fail_over,
-      first.what(), ShownAs(first.unit, first.before), ShownAs(first.unit, first.after));
+  Print(console.err,
+        "coppice prof diff: {} of memory and padding grew by more than {} %; the first is '{}', "
+        "from {} to {}\n",
+        grown.size() == 1 ? "1 figure" : fmt::format("{} figures", grown.size()),
+        *options.fail_over, first.what(), ShownAs(first.unit, first.before),
+        ShownAs(first.unit, first.after));
   return kExitMismatch;
 }
 
@@ -89,7 +89,7 @@ absl::StatusOr<double> ParsePercent(const std::string& text) {
   const char* const last = text.data() + text.size();
   const auto [end, error] = std::from_chars(text.data(), last, value);
   if (error == std::errc() && end == last && std::isfinite(value) && value >= 0) return value;
-  return InvalidArgument("'{}' is not a percentage; give a number from 0 on", text);
+  return InvalidArgument("'{}' is not a percentage; give 0 or more", text);
 }
 
 ExitCode ProfDiff(const ProfOptions& options, const Console& console) {

@@ -131,7 +131,7 @@ void AddPolicies(const ReportFacts& facts,
 }
 
 WhatIfLadder BudgetsOf(int64_t peak_bytes) {
-  WhatIfLadder ladder{.kind = "budget", .label = "a budget, of the peak", .steps = {}};
+  WhatIfLadder ladder{.kind = "budget", .label = "a budget, as a share of the peak", .steps = {}};
   ladder.steps.push_back({.label = kAsItIs, .changes = {}});
   for (const int share : kBudgetShares)
     ladder.steps.push_back(
@@ -141,7 +141,7 @@ WhatIfLadder BudgetsOf(int64_t peak_bytes) {
 }
 
 WhatIfLadder DropsOf(const ReportFacts& facts) {
-  WhatIfLadder ladder{.kind = "drop", .label = "a bucket that is gone", .steps = {}};
+  WhatIfLadder ladder{.kind = "drop", .label = "a dropped bucket", .steps = {}};
   ladder.steps.push_back({.label = kAsItIs, .changes = {}});
   std::set<std::string> dropped;  // Lanes have the same ones.
   for (const BucketDrop& drop : RankDrops(facts.trace, facts.buckets, facts.policies)) {

@@ -36,8 +36,8 @@ absl::StatusOr<std::unique_ptr<WhatIf>> OpenWhatIf(const std::string& path,
                                                    const ReportLimits& limits) {
   if (facts.calls.size() > limits.what_if_calls)
     return InvalidArgument(
-        "--what-if: {} has {} calls, and all are made again for every change, up to {} calls; "
-        "leave the option out, or trace less",
+        "--what-if: {} has {} calls, but every change repeats all calls, so at most {} calls are "
+        "allowed; leave the option out, or trace fewer calls",
         path, facts.calls.size(), limits.what_if_calls);
   return WhatIf::Open(path);
 }

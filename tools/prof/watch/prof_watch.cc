@@ -118,15 +118,15 @@ class Watcher {
   // Whether what the path leads to is not what was read, and there is more to see of it.
   bool IsAnother(FileTail::Change change) {
     if (change == FileTail::Change::kRemoved && !std::exchange(removed_, true))
-      Note("the file was moved or removed; what its writer adds is still read");
+      Note("the file was moved or removed; data that its writer adds is still read");
     return change == FileTail::Change::kCutShort ||
            (change == FileTail::Change::kReplaced && !trace_->ended());
   }
 
   absl::Status BeginAnew(FileTail::Change change) {
     Note(change == FileTail::Change::kCutShort
-             ? "the file was cut short or written anew; it is read from its beginning"
-             : "another file took the place of the trace, and is read from its beginning");
+             ? "the file was cut short or rewritten; it is read again from its beginning"
+             : "another file replaced the trace; it is read from its beginning");
     looked_ns_.reset();
     COPPICE_ASSIGN_OR_RETURN(trace_, WatchedTrace::Open(name_, path_));
     return absl::OkStatus();

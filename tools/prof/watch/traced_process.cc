@@ -47,7 +47,7 @@ absl::StatusOr<TracedProcess> FindTracedProcess(int64_t process, const std::stri
       std::filesystem::path(processes) / fmt::format("{}", process);
   std::error_code code;
   if (!std::filesystem::is_directory(folder, code))
-    return InvalidArgument("process {}: there is no such process; give the number of one that runs",
+    return InvalidArgument("process {}: there is no such process; give the ID of a running process",
                            process);
   std::map<std::pair<dev_t, ino_t>, TracedProcess> traces;  // One may be open several times.
   std::filesystem::directory_iterator next(folder / "fd", code);
@@ -64,8 +64,8 @@ absl::StatusOr<TracedProcess> FindTracedProcess(int64_t process, const std::stri
   }
   if (code)
     return InvalidArgument(
-        "process {}: its open files cannot be read: {}; watch it as the user who owns it, or give "
-        "the path of its trace",
+        "process {}: its open files cannot be read: {}; run the command as the user who owns the "
+        "process, or give the path of its trace",
         process, code.message());
   if (traces.empty())
     return InvalidArgument(

@@ -91,17 +91,17 @@ class WatchLines {
     if (session_.state == WatchedState::kEmpty)
       return Paragraph(NameOf(session_.state), "the session has written nothing yet", style);
     if (session_.lanes == 0)
-      return Paragraph(NameOf(session_.state), "nobody wrote a trace", style);
+      return Paragraph(NameOf(session_.state), "no trace was written", style);
     Paragraph(NameOf(session_.state),
               fmt::format("{}, {}, {}, {}", Seconds(session_.last_ns), session_.device,
                           Counted(session_.lanes, "lane"), Counted(session_.events, "event")),
               style);
     if (session_.state == WatchedState::kGone)
-      Wrapped("the trace has no end, and no process writes it: the session ended badly", 2,
+      Wrapped("the trace has no end, and no process writes to it: the session ended abnormally", 2,
               TextStyle::kBad);
     if (session_.dropped > 0)
       Wrapped(fmt::format("{} events were dropped because a ring was full, so counts are too low; "
-                          "make TraceOptions::events_per_lane larger, or wait_when_full",
+                          "make TraceOptions::events_per_lane larger, or set wait_when_full",
                           session_.dropped),
               2, TextStyle::kBad);
   }
@@ -126,7 +126,7 @@ class WatchLines {
         Line("padding").AddRight(fmt::format("{:.1f} %", calls.padded_share_pct()), kFigureColumns);
     if (session_.seconds.has_value() && session_.padded_lately > 0)
       padding.Add(fmt::format(
-          " of what is staged, {:.1f} % lately",
+          " of the staged elements, {:.1f} % lately",
           Percent(session_.padded_lately - session_.real_lately, session_.padded_lately)));
   }
 
@@ -225,7 +225,7 @@ class WatchLines {
   void Graphs() {
     const BucketFigures& calls = session_.sums.calls;
     const std::string text = fmt::format(
-        "{} of {} recorded, {} evicted, in {} buckets; executables take {}, an estimate",
+        "{} kept of {} recorded, {} evicted, in {} buckets; executables take {}, an estimate",
         calls.recorded - calls.evicted, calls.recorded, calls.evicted, session_.bucket_count,
         FormatBytes(calls.exec_bytes));
     Paragraph("graphs", text);
@@ -249,7 +249,7 @@ class WatchLines {
     TimesOf("1st token", session_.first_token);
     TimesOf("next token", session_.further_token);
     if (session_.first_token.count > 0)
-      Wrapped("tokens are timed by the application's clock, which may be a virtual one", 2,
+      Wrapped("tokens are timed by the application's clock, which may be virtual", 2,
               TextStyle::kQuiet);
     for (size_t path = 0; path < session_.host.size(); ++path)
       TimesOf(fmt::format("host {}", NameOf(static_cast<RunKind>(path))), session_.host[path]);

@@ -151,9 +151,9 @@ absl::Status Changer::SetPolicies(const std::string& text) {
     whose = WhoseOf(trace_, text.substr(0, next));
   }
   if (whose.programs.empty() && equals != std::string::npos)
-    return InvalidArgument("--policy {}: there is no program '{}'; those of the trace are {}",
-                           Printable(text), Printable(text.substr(0, text.find('='))),
-                           ProgramList(trace_));
+    return InvalidArgument(
+        "--policy {}: there is no program '{}'; the programs of the trace are {}", Printable(text),
+        Printable(text.substr(0, text.find('='))), ProgramList(trace_));
   const std::string policy = equals == std::string::npos ? text : text.substr(equals + 1);
   int changed = 0;
   for (const int program : whose.programs) {
@@ -163,10 +163,10 @@ absl::Status Changer::SetPolicies(const std::string& text) {
     changed += *set;
   }
   if (changed > 0) return absl::OkStatus();
-  return InvalidArgument("--policy {}: {}; name PROGRAM.SYMBOL of one that is", Printable(text),
-                         whose.symbol.empty()
-                             ? "no size may be padded"
-                             : fmt::format("'{}' is not a size that may be padded", whose.symbol));
+  return InvalidArgument(
+      "--policy {}: {}; name the PROGRAM.SYMBOL of a size that may be padded", Printable(text),
+      whose.symbol.empty() ? "no size may be padded"
+                           : fmt::format("'{}' is not a size that may be padded", whose.symbol));
 }
 
 // How many policies of the program were set.
@@ -182,8 +182,9 @@ absl::StatusOr<int> Changer::SetPolicyOf(int program,
     // A pair has one policy, and it is set where its first size is met.
     if (joint != nullptr && joint->a != symbol && wanted.empty()) continue;
     if (made_.new_policies.contains({program, symbol}))
-      return InvalidArgument("another --policy is for size '{}' of program '{}'; give each one",
-                             name, LabelOf(trace_.programs[static_cast<size_t>(program)]));
+      return InvalidArgument(
+          "size '{}' of program '{}' already has a --policy; give one --policy per size", name,
+          LabelOf(trace_.programs[static_cast<size_t>(program)]));
     COPPICE_RETURN_IF_ERROR(
         joint == nullptr ? SetPolicy(policy, program, symbol)
                          : SetJoint(policy, program,
@@ -203,8 +204,7 @@ std::string Changer::BucketList(const std::vector<int>& programs) const {
   std::vector<std::string> labels;
   for (const std::vector<int64_t>& extents : buckets)
     labels.push_back(fmt::format("{}", fmt::join(extents, "x")));
-  return labels.empty() ? "none, as nothing of it was recorded"
-                        : fmt::format("{}", fmt::join(labels, ", "));
+  return labels.empty() ? "none" : fmt::format("{}", fmt::join(labels, ", "));
 }
 
 absl::Status Changer::Drop(const std::string& text) {
@@ -214,8 +214,8 @@ absl::Status Changer::Drop(const std::string& text) {
   const std::vector<int>& named = whose.programs;
   if (named.empty())
     return InvalidArgument(
-        "--drop {}: there is no program '{}'; give PROGRAM:BUCKET, as decode:8, or "
-        "PROGRAM.SYMBOL:BUCKET, with one of {}",
+        "--drop {}: there is no program '{}'; give PROGRAM:BUCKET, such as decode:8, or "
+        "PROGRAM.SYMBOL:BUCKET, where PROGRAM is one of {}",
         Printable(text), name, ProgramList(trace_));
   const auto extents = ParseExtents(std::string_view(text).substr(colon + 1));
   if (!whose.symbol.empty()) return DropSize(text, whose, extents);
@@ -224,7 +224,7 @@ absl::Status Changer::Drop(const std::string& text) {
   for (const int program : named)
     if (extents.has_value() && HasBucket(program, *extents)) having.push_back(program);
   if (having.empty())
-    return InvalidArgument("--drop {}: program '{}' has no such bucket; those recorded are {}",
+    return InvalidArgument("--drop {}: program '{}' has no such bucket; its recorded buckets: {}",
                            Printable(text), name, BucketList(named));
   for (const int program : having)
     COPPICE_RETURN_IF_ERROR(DropBucket(text, program, *extents));
@@ -250,7 +250,7 @@ absl::Status Changer::DropBucket(const std::string& text,
   if (padded.size() != 1)
     return InvalidArgument(
         "--drop {}: {} sizes of program '{}' are padded separately, so no bucket belongs to one "
-        "policy; drop a bucket of one of them with --drop PROGRAM.SYMBOL:BUCKET",
+        "policy; drop a bucket of one size with --drop PROGRAM.SYMBOL:BUCKET",
         Printable(text), padded.empty() ? "no" : fmt::format("{}", padded.size()),
         LabelOf(trace_.programs[static_cast<size_t>(program)]));
   return Named(text, DropFrom(program, padded[0], extents[static_cast<size_t>(padded[0])]));
@@ -261,7 +261,7 @@ absl::Status Changer::DropSize(const std::string& text,
                                const Whose& whose,
                                const std::optional<std::vector<int64_t>>& extents) {
   if (!extents.has_value() || extents->size() != 1)
-    return InvalidArgument("--drop {}: give one extent of '{}', as PROGRAM.SYMBOL:8",
+    return InvalidArgument("--drop {}: give one extent of '{}', such as PROGRAM.SYMBOL:8",
                            Printable(text), whose.symbol);
   bool there = false;
   for (const int program : whose.programs) {
@@ -274,8 +274,8 @@ absl::Status Changer::DropSize(const std::string& text,
     }
   }
   if (there) return absl::OkStatus();
-  return InvalidArgument("--drop {}: '{}' is not a size that is padded by itself", Printable(text),
-                         whose.symbol);
+  return InvalidArgument("--drop {}: '{}' is not a size that is padded separately from others",
+                         Printable(text), whose.symbol);
 }
 
 absl::Status Changer::DropFrom(int program, int symbol, int64_t bucket) {
@@ -293,12 +293,12 @@ absl::Status Changer::DropFrom(int program, int symbol, int64_t bucket) {
     COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy left, WithoutBuckets(later, gone));
     if (left.maximum() != policy.maximum())
       return InvalidArgument(
-          "it is the largest, and without it a policy that the size had later ends at {} and not "
-          "at {}; give one for all calls by --policy",
+          "it is the largest bucket, and without it a later policy of this size ends at {} instead "
+          "of {}; give one policy for all calls with --policy",
           left.maximum(), policy.maximum());
   }
   if (!there)
-    return InvalidArgument("{} is not a bucket of the policy {}; drop one of its own", bucket,
+    return InvalidArgument("{} is not a bucket of the policy {}; drop one of its buckets", bucket,
                            policy.name());
   made_.dropped[{program, symbol}].push_back(bucket);
   return absl::OkStatus();
@@ -316,7 +316,8 @@ absl::Status Changer::DropJoint(int program, JointSpec& joint, const JointSize& 
   COPPICE_ASSIGN_OR_RETURN(joint.policy, joint.policy.WithGuard(guard));
   const std::vector<JointSize> made = joint.policy.buckets();
   if (std::ranges::find(made, bucket) != made.end())
-    return InvalidArgument("it holds the largest of both sizes, without which there is no policy");
+    return InvalidArgument(
+        "it is the largest bucket in both sizes, and the policy needs it; drop another bucket");
   made_.new_policies.insert({program, joint.a});
   made_.new_policies.insert({program, joint.b});
   return absl::OkStatus();
@@ -347,7 +348,7 @@ absl::StatusOr<PaddingPolicy> WithoutBuckets(PaddingPolicy policy, std::span<con
   const auto has = [&policy](int64_t bucket) { return IsBucketOf(policy, bucket); };
   if (std::ranges::none_of(gone, has)) return policy;
   if (policy.is_exact() && policy.maximum() > kExactMax)
-    return InvalidArgument("the policy `exact` has {} buckets; give another by --policy",
+    return InvalidArgument("the policy `exact` has {} buckets; give another policy with --policy",
                            policy.maximum());
   std::vector<int64_t> left;
   PaddingGuard guard = policy.guard();

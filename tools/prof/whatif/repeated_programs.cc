@@ -199,8 +199,9 @@ absl::StatusOr<RepeatedSession::BucketSet> RepeatedSession::BucketsToWarm(int pr
 
 std::string RepeatedSession::unwarmed() const {
   if (unwarmed_ == 0) return "";
-  return fmt::format("{} times graphs could not be recorded ahead as they were, the first: {}",
-                     unwarmed_, why_unwarmed_);
+  return fmt::format(
+      "{} times, graphs could not be recorded ahead as in the trace; the first error: {}",
+      unwarmed_, why_unwarmed_);
 }
 
 absl::Status RepeatedSession::Warm(size_t place) {

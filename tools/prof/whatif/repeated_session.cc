@@ -201,14 +201,15 @@ absl::Status RepeatedSession::UseOutputs(const TracedCall& call,
   for (const TracedUse& use : call.uses) {
     if (use.call < 0 || use.input < 0 || use.input >= std::ssize(arguments.inputs)) continue;
     if (ran_[static_cast<size_t>(use.call)].refused)
-      return FailedPrecondition("it reads outputs of a call that was refused");
+      return FailedPrecondition("the call reads outputs of a call that was refused");
     const std::optional<Held>& held = held_[static_cast<size_t>(use.call)];
     // Copies have bytes of their own, as the application's own memory has.
     if (!held.has_value()) continue;
     const bool whole = held->parts.empty();
     const int64_t outputs = whole ? held->whole.output_count() : std::ssize(held->parts);
     if (use.output < 0 || use.output >= outputs)
-      return FailedPrecondition("it reads output {} of a call that has {}", use.output, outputs);
+      return FailedPrecondition("the call reads output {} of a call that has {} outputs",
+                                use.output, outputs);
     const Lease& lease = whole ? held->whole : held->parts[static_cast<size_t>(use.output)];
     COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(stream));
     const Tensor output = scope.output(use.output);

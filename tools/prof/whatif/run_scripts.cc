@@ -301,14 +301,15 @@ void RunScripts::BeginUse() {
 
 std::string RunScripts::WhyEstimated() const {
   if (use_.estimated == 0) return "";
-  if (shapes_.empty())
-    return "it was never recorded, so that nothing is known of what it allocates";
+  if (shapes_.empty()) return "it was never recorded, so nothing is known about its allocations";
   if (shapes_.size() > 1)
-    return fmt::format("its buckets have {} different scripts, of which the nearest is taken",
-                       shapes_.size());
+    return fmt::format(
+        "its buckets have {} different sequences of allocations, and the nearest is used",
+        shapes_.size());
   const size_t points = shapes_.front().points.size();
-  return points == 1 ? std::string("one bucket was recorded, which says nothing of others")
-                     : fmt::format("{} recorded buckets do not determine every size", points);
+  return points == 1
+             ? std::string("only one bucket was recorded, which says nothing about other buckets")
+             : fmt::format("{} recorded buckets do not determine every size", points);
 }
 
 }  // namespace coppice

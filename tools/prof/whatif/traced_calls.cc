@@ -275,18 +275,19 @@ class StepReader {
   }
 
   void NoteGaps() {
-    NoteGap(read_.trace.dropped, "{} events were lost (TraceOptions::wait_when_full loses none)");
-    NoteGap(failed_, "{} calls failed, of which a trace says nothing");
-    NoteGap(included_, "{} calls went into captures of the application's own");
-    NoteGap(donating_, "{} calls gave leases away, and a trace does not say which");
+    NoteGap(read_.trace.dropped,
+            "{} events were lost (set TraceOptions::wait_when_full to lose none)");
+    NoteGap(failed_, "{} calls failed, and a trace has no details of failed calls");
+    NoteGap(included_, "{} calls went into the application's own captures");
+    NoteGap(donating_, "{} calls gave leases away, and a trace does not say which leases");
     NoteGap(chained_,
-            "{} calls were planned around leases that they do not read, in a chain, and a trace "
-            "does not say where chains begin");
+            "{} calls in chains were planned around leases that they do not read, and a trace does "
+            "not say where chains begin");
     NoteGap(chained_ahead_, "{} graphs were recorded ahead for calls that feed each other");
     NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kStaticInputMoved)],
-            "{} calls came with other static inputs, and a trace does not say which");
+            "{} calls came with other static inputs, and a trace does not say which inputs");
     NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kGateSaysEager)],
-            "{} calls ran without a graph because that was faster");
+            "{} calls ran without a graph because this was faster");
     read_.recorded_at_once.resize(read_.trace.programs.size());
     for (const int program : unwarmed_) {
       const bool some = std::ranges::any_of(warmed_, [&](int bucket) {
@@ -296,7 +297,7 @@ class StepReader {
       if (!some) continue;
       read_.gaps.push_back(
           fmt::format("program '{}' was warmed up in some buckets before the trace began, and in "
-                      "others within it; here it is in all",
+                      "other buckets later; the repetition warms it up in all of them",
                       LabelOfProgram(read_.trace, program)));
     }
   }
@@ -346,7 +347,7 @@ absl::StatusOr<TracedCalls> ReadTracedCalls(const std::string& path) {
     reader.Add(event);
   reader.Finish();
   if (read.calls.empty())
-    return InvalidArgument("{}: the trace has no calls; give that of a session that ran some",
+    return InvalidArgument("{}: the trace has no calls; give the trace of a session that ran calls",
                            path);
   return read;
 }

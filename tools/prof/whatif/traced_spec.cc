@@ -34,8 +34,8 @@ absl::StatusOr<ProgramSpec> SpecOf(const TracedProgram& program) {
   spec.name = program.name;
   spec.variant = program.variant;
   if (spec.symbols.size() != program.policies.size()) {
-    return InvalidArgument("{}: {} symbols and {} policies; give a trace as it was written", where,
-                           spec.symbols.size(), program.policies.size());
+    return InvalidArgument("{}: there are {} symbols, but {} policies; give an unmodified trace",
+                           where, spec.symbols.size(), program.policies.size());
   }
   for (size_t i = 0; i < spec.symbols.size(); ++i) {
     COPPICE_ASSIGN_OR_RETURN(spec.symbols[i].policy, ParsePolicy(program.policies[i]));

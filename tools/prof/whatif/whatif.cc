@@ -92,7 +92,7 @@ absl::Status CheckFit(const TracedCalls& traced, const std::vector<ProgramSpec>&
   for (size_t i = 0; i < specs.size(); ++i) {
     COPPICE_RETURN_IF_ERROR(ValidateSpec(specs[i]));
     if (specs[i].symbols.size() != trace.programs[i].symbols.size())
-      return InvalidArgument("program '{}' has {} symbols and a spec of {}",
+      return InvalidArgument("program '{}' has {} symbols, but its spec has {}",
                              LabelOf(trace.programs[i]), trace.programs[i].symbols.size(),
                              specs[i].symbols.size());
   }
@@ -106,7 +106,7 @@ absl::Status CheckFit(const TracedCalls& traced, const std::vector<ProgramSpec>&
         std::ranges::all_of(node.outputs, [outputs](int64_t output) { return output < outputs; });
     if (!fits || node.graph_nodes > kGraphNodesMax)
       return InvalidArgument(
-          "node {} has {} graph nodes, or outputs that its program does not have", node.id,
+          "node {}: {} graph nodes are too many, or an output is not one of its program", node.id,
           node.graph_nodes);
   }
   return absl::OkStatus();
@@ -156,10 +156,10 @@ absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
     opened->specs_.push_back(*spec);
     if (spec->exact != ExactReplay::kNever) {
       opened->specs_.back().exact = ExactReplay::kNever;
-      opened->traced_.gaps.push_back(
-          fmt::format("program '{}' replays at the sizes of calls, by executables that buckets "
-                      "share; here each bucket has one, and pads",
-                      LabelOf(trace.programs[static_cast<size_t>(i)])));
+      opened->traced_.gaps.push_back(fmt::format(
+          "program '{}' replays at the sizes of its calls, with executables that several buckets "
+          "share; in this repetition each bucket has its own executable, and pads",
+          LabelOf(trace.programs[static_cast<size_t>(i)])));
     }
     if (spec->gate == GateMode::kOn || (spec->gate == GateMode::kSession && options->gate))
       opened->traced_.gaps.push_back(
@@ -167,7 +167,7 @@ absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
                       LabelOf(trace.programs[static_cast<size_t>(i)])));
   }
   if (const absl::Status fits = CheckFit(opened->traced_, opened->specs_); !fits.ok())
-    return InvalidArgument("{}: {}; give a trace as it was written", path, MessageOf(fits));
+    return InvalidArgument("{}: {}; give an unmodified trace", path, MessageOf(fits));
   for (int i = 0; i < static_cast<int>(trace.programs.size()); ++i) {
     COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<RunScripts> scripts,
                              RunScripts::Create(trace, opened->traced_.freed, i,
@@ -175,7 +175,7 @@ absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
     opened->scripts_.push_back(std::move(scripts));
   }
   if (options->record_in_background)
-    opened->traced_.gaps.emplace_back("graphs were recorded in the background, beside calls");
+    opened->traced_.gaps.emplace_back("graphs were recorded in the background while calls ran");
   opened->times_ = std::make_unique<HostTimes>(opened->traced_, opened->specs_);
   WhatIfOutcome as_it_was;
   std::vector<RepeatedSession::Ran> ran;
@@ -222,13 +222,13 @@ std::vector<std::string> WhatIf::Estimates() const {
   std::vector<std::string> estimates;
   if (traced_.unknown_scalars > 0)
     estimates.push_back(
-        fmt::format("{} calls that no bucket holds count with the scalars of earlier ones, as a "
-                    "trace does not say theirs",
+        fmt::format("{} calls that no bucket holds count with the scalars of earlier calls, "
+                    "because a trace does not record their own",
                     traced_.unknown_scalars));
   for (size_t i = 0; i < scripts_.size(); ++i) {
     const std::string why = scripts_[i]->WhyEstimated();
     if (!why.empty())
-      estimates.push_back(fmt::format("memory of program '{}': {} sizes are guessed, as {}",
+      estimates.push_back(fmt::format("memory of program '{}': {} sizes are guessed, because {}",
                                       LabelOf(traced_.trace.programs[i]),
                                       scripts_[i]->use().estimated, why));
   }
@@ -251,12 +251,13 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
       MakeCalls(changes, making, *device, on_progress);
   if (!repeated.ok() && changes.budget_bytes > 0 &&
       repeated.status().code() == absl::StatusCode::kResourceExhausted)
-    return InvalidArgument("--budget {}: {}; give more", changes.budget_bytes,
+    return InvalidArgument("--budget {}: {}; give a larger budget", changes.budget_bytes,
                            WithoutRemedy(MessageOf(repeated.status())));
   COPPICE_RETURN_IF_ERROR(repeated.status());
   if (changes.budget_bytes > 0 && (*repeated)->figures().calls() == 0)
-    return InvalidArgument("--budget {}: no call has room, the first as {}; give more",
-                           changes.budget_bytes, WithoutRemedy((*repeated)->first_refusal()));
+    return InvalidArgument(
+        "--budget {}: there is no room for any call (the first error: {}); give a larger budget",
+        changes.budget_bytes, WithoutRemedy((*repeated)->first_refusal()));
   outcome.figures = (*repeated)->figures();
   outcome.first_refusal = (*repeated)->first_refusal();
   AddTimes(traced_, making.specs, *times_, (*repeated)->ran(), outcome);
@@ -266,8 +267,8 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
     outcome.estimates.push_back(unwarmed);
   if (const int64_t unsure = (*repeated)->unsure_suspensions(); unsure > 0)
     outcome.estimates.push_back(
-        fmt::format("{} suspensions count leases of eager runs as dropped before them, which the "
-                    "trace says only of later calls",
+        fmt::format("{} suspensions count leases of eager runs as already dropped, although the "
+                    "trace says so only at later calls",
                     unsure));
   return outcome;
 }

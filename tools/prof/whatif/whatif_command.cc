@@ -26,26 +26,27 @@ constexpr const char* kWhatIfNotes =
     "trace. Changes may be combined. Without a change, the trace is compared with its own\n"
     "repetition.\n"
     "\n"
-    "  --drop decode:8            without this bucket: its calls go to the next that holds them\n"
-    "  --drop mix.rows:8          without all buckets that have this extent of one size\n"
+    "  --drop decode:8            without this bucket: its calls go to the next larger bucket\n"
+    "  --drop mix.rows:8          without all buckets whose size `rows` is 8\n"
     "  --policy pow2              for all sizes that may be padded: a preset, a ladder, a list,\n"
-    "                             or POLICY.json of coppice tune\n"
+    "                             or a POLICY.json from coppice tune\n"
     "  --policy decode=vllm       for one program; mix.rows=8,64 for one size of it\n"
-    "  --lanes 2                  each call, with those that read its outputs, on the next lane\n"
+    "  --lanes 2                  puts each call on the next lane, with the calls that read\n"
+    "                             its outputs\n"
     "  --suspend-idle 0.5         suspends the session if no call comes for half a second\n"
     "  --outputs copy             copies outputs out of the graphs' memory\n"
     "\n"
     "The memory of a bucket that was never recorded follows from recorded buckets. If these do\n"
-    "not determine it, the report says which figures are estimates. Under a budget, graphs are\n"
-    "dropped by the time since they ran and the time that their recording took in the trace; a\n"
-    "session in which these times differ may drop others.\n"
+    "not determine it, the report says which figures are estimates. Under a budget, the choice of\n"
+    "graphs to drop depends on the time since they ran and on the time that their recording took\n"
+    "in the trace; a session with other times may drop other graphs.\n"
     "\n"
     "Examples:\n"
     "  coppice prof whatif t.trace --drop decode:24\n"
     "  coppice prof whatif t.trace --policy decode=1,4,16,32 --budget 64MiB --json\n"
     "\n"
-    "Exit codes: 0 success; 1 the trace cannot be repeated exactly, so that both columns are\n"
-    "those of a repetition; 2 a wrong option, or a file that is no trace; 6 host memory ran out.";
+    "Exit codes: 0 success; 1 the trace cannot be repeated exactly, so both columns come\n"
+    "from repetitions; 2 a wrong option, or a file that is not a trace; 6 host memory ran out.";
 
 absl::StatusOr<bool> ParseOutputs(const std::string& text) {
   if (text == "copy") return true;
@@ -64,8 +65,8 @@ absl::StatusOr<WhatIfOutcome> RepeatWithBar(WhatIf& whatif,
 }  // namespace
 
 void AddWhatIf(Command& prof, WhatIfOptions& options) {
-  Command& part =
-      prof.AddSubcommand("whatif", "The figures of the same calls after a change of the session");
+  Command& part = prof.AddSubcommand(
+      "whatif", "Repeat the calls of a trace in a changed session, and compare the figures");
   part.SetFooter(kWhatIfNotes);
   WhatIfChanges& changes = options.changes;
   part.AddText("trace", options.trace, "TRACE", "Trace file", Command::Presence::kRequired);

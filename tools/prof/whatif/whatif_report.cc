@@ -110,24 +110,25 @@ std::string FormatNotes(const WhatIfReport& report) {
   const WhatIfOutcome& changed = report.changed;
   std::string text;
   if (changed.figures.peaks[static_cast<size_t>(MemoryKind::kGraphs)] > 0)
-    text += "  * bytes of graphs, a part of the totals, are an estimate from a table\n";
+    text += "  * bytes of graphs are estimated from a table, and included in the totals\n";
   if (PeaksApart(report.same.figures) || PeaksApart(changed.figures))
     text += "  each kind has its own peak; the peaks were at different times\n";
-  text += "  ** an estimate: medians of what the host took for such calls";
+  text += "  ** an estimate: medians of the host times of such calls";
   if (changed.guessed_times > 0)
-    text += fmt::format("; {} calls by the nearest bucket or by a warm-up", changed.guessed_times);
+    text += fmt::format("; {} calls use the time of the nearest bucket or of a warm-up",
+                        changed.guessed_times);
   if (changed.unknown_times > 0)
-    text += fmt::format("; it leaves out {} calls, because no such call was timed",
+    text += fmt::format("; {} calls are left out, because no such call was timed",
                         changed.unknown_times);
   text += "\n";
   if (changed.figures.suspensions > 0)
-    text += "  no time here includes suspending and mapping again\n";
+    text += "  the times do not include suspending and mapping again\n";
   const ScriptUse& sizes = changed.sizes;
   text += fmt::format("  sizes: {} recorded, {} computed", sizes.recorded, sizes.interpolated);
   if (sizes.interpolated > 0) text += fmt::format(" from {} buckets or more", sizes.fewest_points);
   text += fmt::format(", {} guessed\n", sizes.estimated);
   if (changed.copy_out_bytes > 0)
-    text += fmt::format("  outputs are copied to {} per lane (copy_out_bytes)\n",
+    text += fmt::format("  copied outputs take {} per lane (copy_out_bytes)\n",
                         FormatBytes(changed.copy_out_bytes));
   for (const std::string& estimate : changed.estimates)
     text += fmt::format("  estimate: {}\n", estimate);
@@ -142,8 +143,7 @@ std::string FormatWhatIf(const WhatIfReport& report) {
   std::string text = fmt::format("change: {}\n", Describe(report.changed.changes));
   if (!report.differences.empty()) {
     text += fmt::format(
-        "note: the trace cannot be repeated exactly, so that both columns are those of a "
-        "repetition: {}\n",
+        "note: the trace cannot be repeated exactly, so both columns come from repetitions: {}\n",
         fmt::join(report.differences, "; "));
     for (const std::string& gap : report.whatif.gaps())
       text += fmt::format("  because {}\n", gap);

@@ -77,7 +77,8 @@ Step MapToBlock(Warp& on, const Instr& instr) {
     const int lane = std::countr_zero(lanes);
     if (ranks[lane] >= blocks) {
       warp.Fault(Finding::Kind::kIllegalInstruction, lane,
-                 fmt::format("asks for block {} of a cluster of {}", ranks[lane], blocks));
+                 fmt::format("asks for an address in block {}, but the cluster has {} blocks",
+                             ranks[lane], blocks));
       return Step::kStop;
     }
     d[lane] = static_cast<T>(RankedAddress(a[lane], ranks[lane]) | window);

@@ -50,7 +50,7 @@ Step CopyAsync(Warp& warp, const Instr& instr) {
     if (to[lane] >> kRankShift == 0) continue;
     static_cast<ResidentWarp&>(warp).Fault(
         Finding::Kind::kIllegalAddress, lane,
-        fmt::format("writes {} bytes at {:#x}, outside of the block's own shared memory", bytes,
+        fmt::format("writes {} bytes at {:#x}, outside the block's own shared memory", bytes,
                     to[lane]),
         to[lane]);
     return Step::kStop;
@@ -96,7 +96,7 @@ bool DecodeCopyAsync(FunctionDecoder& decoder, const Instruction& from, Instr& t
   else if (bytes == 4 && !only16)
     to.handler = CopyAsync<4>;
   else
-    operands.Fail(only16 ? "copies 16 bytes" : "copies 4, 8 or 16 bytes");
+    operands.Fail(only16 ? "must copy 16 bytes" : "must copy 4, 8 or 16 bytes");
   return operands.ok();
 }
 

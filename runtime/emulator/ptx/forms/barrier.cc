@@ -42,8 +42,9 @@ Step ArriveAtBarrier(Warp& on, const Instr& instr) {
   const bool wrong = threads == 0 || threads % kLanes != 0 || threads > kBlockThreadsMax;
   if (barrier[first] >= Barriers::kCount || (counted && wrong)) {
     warp.Fault(Finding::Kind::kIllegalInstruction, first,
-               fmt::format("waits at barrier {} of {} for {} threads", barrier[first],
-                           Barriers::kCount, threads));
+               fmt::format("waits at barrier {} (a block has {}) for {} threads, which is not a "
+                           "valid barrier or count",
+                           barrier[first], Barriers::kCount, threads));
     return Step::kStop;
   }
   uint32_t predicate = 0;
@@ -81,7 +82,7 @@ bool DecodeBarrier(FunctionDecoder& decoder, const Instruction& from, Instr& to)
   const bool counts =
       (to.flags & Barriers::kResultMask) == static_cast<int>(Barriers::Result::kCount);
   if (operands.size() < (reduces ? 3u : 1u) || operands.size() > (reduces ? 4u : 2u))
-    return decoder.Fail("expected a barrier, and perhaps a count of threads");
+    return decoder.Fail("expected a barrier and, optionally, a number of threads");
   if (reduces) {
     const auto result =
         counts ? decoder.Write(operands[0], 4) : decoder.WritePredicate(operands[0]);

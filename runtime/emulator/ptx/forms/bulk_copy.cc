@@ -68,8 +68,8 @@ bool FindPlace(Warp& on, int lane, uint64_t address, SharedPlace& place) {
   const uint64_t rank = at >> kRankShift;
   if (rank > members.size() || (rank != 0 && !members[rank - 1]->running)) {
     warp.Fault(Finding::Kind::kIllegalAddress, lane,
-               fmt::format("copies to or from {:#x}, which is no shared memory of a block of the "
-                           "cluster",
+               fmt::format("copies to or from {:#x}, which is not in the shared memory of a "
+                           "running block of the cluster",
                            address),
                address);
     return false;
@@ -92,7 +92,8 @@ bool LoadTo(
   SharedPlace to;
   SharedPlace counted;
   if (!FindPlace(on, lane, shared, to) || !FindPlace(on, lane, barrier, counted) ||
-      !AreOf(on, lane, to.block, counted, "completes bytes at an mbarrier of another block"))
+      !AreOf(on, lane, to.block, counted,
+             "copies to one block, but signals an mbarrier of another block"))
     return false;
   const auto load = [&](BlockState& block) {
     return block.async->bulk.Load(on, lane, box, block, to.offset, counted.offset);
@@ -103,7 +104,8 @@ bool LoadTo(
   const uint32_t ranks = warp.From<uint16_t>(instr.c)[lane];
   if (ranks >> members.size() != 0) {
     warp.Fault(Finding::Kind::kIllegalInstruction, lane,
-               fmt::format("copies to blocks {:#x} of a cluster of {}", ranks, members.size()));
+               fmt::format("copies to the blocks in mask {:#x}, but the cluster has only {} blocks",
+                           ranks, members.size()));
     return false;
   }
   for (size_t rank = 0; rank < members.size(); ++rank)
@@ -125,7 +127,7 @@ bool FindBox(Warp& warp, const Instr& instr, int lane, uint64_t address, int ran
   if (!found.has_value()) {
     static_cast<ResidentWarp&>(warp).Fault(
         Finding::Kind::kIllegalInstruction, lane,
-        fmt::format("copies by what is at {:#x}, which {}", address, why), address);
+        fmt::format("copies with the tensor map at {:#x}, which {}", address, why), address);
     return false;
   }
   box = *std::move(found);
@@ -159,14 +161,15 @@ Step LoadBox(Warp& warp, const Instr& instr) {
 bool StoreOf(Warp& warp, int lane, BulkBox box, uint64_t shared, decltype(BulkReduction::of) of) {
   BulkCopies::Reduce reduce = nullptr;
   if (of != nullptr && (reduce = of(box.type)) == nullptr) {
-    static_cast<ResidentWarp&>(warp).Fault(Finding::Kind::kIllegalInstruction, lane,
-                                           "reduces elements of a type that has no such reduction");
+    static_cast<ResidentWarp&>(warp).Fault(
+        Finding::Kind::kIllegalInstruction, lane,
+        "reduces elements of a type that does not support this reduction");
     return false;
   }
   SharedPlace from;
   const BlockState* const own = &static_cast<ResidentWarp&>(warp).block();
   return FindPlace(warp, lane, shared, from) &&
-         AreOf(warp, lane, own, from, "copies out of the shared memory of another block") &&
+         AreOf(warp, lane, own, from, "copies from the shared memory of another block") &&
          warp.async().bulk.Store(warp, lane, std::move(box), from.offset, reduce);
 }
 
@@ -186,8 +189,8 @@ bool FindRow(Warp& warp, int lane, uint64_t global, uint32_t bytes, BulkBox& row
   if (bytes % kSwizzleUnit != 0 || global % kSwizzleUnit != 0) {
     static_cast<ResidentWarp&>(warp).Fault(
         Finding::Kind::kMisaligned, lane,
-        fmt::format("copies {} bytes at {:#x}, of which both must be multiples of 16", bytes,
-                    global),
+        fmt::format("copies {} bytes at {:#x}; the size and the address must be multiples of 16",
+                    bytes, global),
         global);
     return false;
   }
@@ -256,7 +259,8 @@ bool TakeCoordinates(FunctionDecoder& decoder,
           ? std::span<const Operand>(map.elements[0].elements)
           : std::span<const Operand>(map.elements);
   if (given.size() != static_cast<size_t>(rank))
-    return decoder.Fail(fmt::format("a box of {} dimensions has as many coordinates", rank));
+    return decoder.Fail(
+        fmt::format("a box of {} dimensions needs one coordinate per dimension", rank));
   for (const Operand& coordinate : given) {
     const auto slot = decoder.Read(coordinate, 4);
     if (!slot.has_value()) return false;

@@ -36,8 +36,9 @@ Step RunCall(Warp& on, const Instr& instr) {
     const int first = std::countr_zero(left);
     const Code* const callee = FindCallee(warp.state().kernel, address[first]);
     if (callee == nullptr) {
-      warp.Fault(Finding::Kind::kIllegalInstruction, first,
-                 fmt::format("calls {:#x}, which is not a function", address[first]));
+      warp.Fault(
+          Finding::Kind::kIllegalInstruction, first,
+          fmt::format("calls {:#x}, which is not the address of a function", address[first]));
       return Step::kStop;
     }
     uint32_t together = 0;

@@ -300,7 +300,7 @@ bool DecodeAccess(FunctionDecoder& decoder, const Instruction& from, Instr& to) 
   }
   const Handlers handlers = HandlersFor(opcode->type, bytes);
   if (handlers.load == nullptr)
-    return decoder.Fail("a register of that width cannot hold this type");
+    return decoder.Fail("a register of this width cannot hold the type of the instruction");
 
   const bool of_bank = opcode->space == Space::kParam && !address->narrow &&
                        address->base.area == static_cast<uint32_t>(Area::kConstants);

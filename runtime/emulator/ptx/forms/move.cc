@@ -105,9 +105,9 @@ bool DecodeMov(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
   const bool packs = a.kind == Operand::Kind::kVector;
   const std::vector<Operand>& parts = unpacks ? d.elements : a.elements;
   const size_t part_bytes = parts.empty() ? kBytes : kBytes / parts.size();
-  if (unpacks && packs) return decoder.Fail("mov takes one vector");
+  if (unpacks && packs) return decoder.Fail("mov takes at most one vector");
   if ((unpacks || packs) && parts.size() * part_bytes != kBytes)
-    return decoder.Fail("the elements do not fill the register");
+    return decoder.Fail("the elements of the vector do not fill the register");
   if (!unpacks) {
     const std::optional<Slot> slot = decoder.Write(d, kBytes);
     if (!slot.has_value()) return false;
@@ -124,7 +124,7 @@ bool DecodeMov(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
   }
   int register_bytes = 0;
   if (!(ChooseParts<Whole, Parts>(part_bytes, unpacks, to, &register_bytes) || ...))
-    return decoder.Fail("elements of this width are not executed");
+    return decoder.Fail("the emulator does not support vector elements of this width");
   return AppendParts(decoder, parts, register_bytes, unpacks, to);
 }
 

@@ -15,7 +15,7 @@ OperandReader::OperandReader(FunctionDecoder& decoder,
   if (count >= least && count <= most) return;
   const std::string wanted =
       least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most);
-  ok_ = decoder_.Fail(fmt::format("{} has {} operands, not {}", from.opcode, wanted, count));
+  ok_ = decoder_.Fail(fmt::format("{} takes {} operands, not {}", from.opcode, wanted, count));
 }
 
 void OperandReader::Fail(const char* what) {
@@ -65,7 +65,8 @@ void OperandReader::TakeVector(SlotOf slot_of, size_t count, int bytes, std::vec
   const Operand* const operand = Take();
   if (operand == nullptr) return;
   if (operand->kind != Operand::Kind::kVector || operand->elements.size() != count) {
-    ok_ = decoder_.Fail(fmt::format("{}: a vector has {} elements here", from_.opcode, count));
+    ok_ = decoder_.Fail(
+        fmt::format("{}: this operand must be a vector of {} elements", from_.opcode, count));
     return;
   }
   for (const Operand& element : operand->elements)

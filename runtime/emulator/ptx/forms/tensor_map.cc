@@ -93,7 +93,9 @@ Step Replace(Warp& warp, const Instr& instr) {
     if (!set(map, instr.immediate >> 32, values[lane])) {
       static_cast<ResidentWarp&>(warp).Fault(
           Finding::Kind::kIllegalInstruction, lane,
-          fmt::format("sets a field of a tensor map to {}, which it cannot be", values[lane]));
+          fmt::format(
+              "sets a field of a tensor map to {}, which is not a valid value for this field",
+              values[lane]));
       return Step::kStop;
     }
     memory.Store(map);
@@ -149,9 +151,10 @@ bool DecodeCopyMap(FunctionDecoder& decoder, const Instruction& from, Instr& to)
   OperandReader operands(decoder, from, 3, 3);
   const FunctionDecoder::Address target = operands.Address();
   const FunctionDecoder::Address source = operands.Address();
-  if (operands.Integer() != TensorMap::kBytes) operands.Fail("a tensor map has 128 bytes");
+  if (operands.Integer() != TensorMap::kBytes)
+    operands.Fail("the size of a tensor map must be 128");
   if (target.narrow || target.offset >> 32 != 0 || source.offset >> 32 != 0)
-    operands.Fail("this address is not executed");
+    operands.Fail("the emulator does not support this form of address");
   to.d = target.base;
   to.a = source.base;
   to.immediate = target.offset << 32 | source.offset;

@@ -102,9 +102,9 @@ bool WarpgroupOperands::Read(Warp& on, const Instr& instr, Step& step) {
   if (!on.Gather(kAllLanes, step)) return false;
   const auto warps = static_cast<int>(warp.special().nwarpid[0]);
   if (on.live() != kAllLanes)
-    return Refuse(warp, "is of a warp that has fewer than 32 threads", step);
+    return Refuse(warp, "is in a warp that has fewer than 32 threads", step);
   if (warp.index() / kWarps * kWarps + kWarps > warps)
-    return Refuse(warp, "is of a warpgroup that has fewer than 4 warps", step);
+    return Refuse(warp, "is in a warpgroup that has fewer than 4 warps", step);
   columns_ = static_cast<int>(instr.immediate & kColumns);
   negated_ = (instr.immediate & kNegated) != 0;
   const bool fragments = (instr.immediate & kFragments) != 0;
@@ -115,13 +115,16 @@ bool WarpgroupOperands::Read(Warp& on, const Instr& instr, Step& step) {
   uint32_t adds = warp.Predicate(instr.c);
   if ((instr.flags & Instr::kNegated) != 0) adds = ~adds;
   if (adds != 0 && adds != kAllLanes)
-    return Refuse(warp, "adds to accumulators in some of its lanes, and not in others", step);
+    return Refuse(warp, "adds to the accumulators in some lanes of its warp, but not in others",
+                  step);
   adds_ = adds != 0;
 
   const Descriptor b(warp.From<uint64_t>(instr.b)[0]);
   const Descriptor a(fragments ? 0 : warp.From<uint64_t>(instr.a)[0]);
   if (a.base_offset != 0 || b.base_offset != 0)
-    return Refuse(warp, "has a matrix descriptor with a base offset, which is not executed", step);
+    return Refuse(
+        warp, "uses a matrix descriptor with a base offset, which the emulator does not support",
+        step);
 
   const bool transposed_b = (instr.immediate & kTransposedB) != 0;
   const bool transposed_a = (instr.immediate & kTransposedA) != 0;
@@ -189,17 +192,17 @@ bool DecodeWarpgroupMultiply(FunctionDecoder& decoder, const Instruction& from, 
   bool negative = false;
   for (int i = 0; i < 2 && operands.more(); ++i) {
     const auto sign = static_cast<int64_t>(operands.Integer());
-    if (sign != 1 && sign != -1) operands.Fail("the sign of an operand is 1 or -1");
+    if (sign != 1 && sign != -1) operands.Fail("the sign of an operand must be 1 or -1");
     negative ^= sign == -1;
   }
   if (negative) to.immediate |= kNegated;
   for (const uint64_t flag : {kTransposedA, kTransposedB}) {
     if ((flag == kTransposedA && fragments) || !operands.more()) continue;
     const uint64_t transposed = operands.Integer();
-    if (transposed > 1) operands.Fail("whether an operand is transposed is 0 or 1");
+    if (transposed > 1) operands.Fail("the transpose flag of an operand must be 0 or 1");
     if (transposed == 1) to.immediate |= flag;
   }
-  if (operands.more()) operands.Fail("has more operands than it takes");
+  if (operands.more()) operands.Fail("the instruction has too many operands");
   to.more = decoder.Append(slots);
   return operands.ok();
 }

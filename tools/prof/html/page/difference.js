@@ -42,7 +42,7 @@ kit.view("overview", () => {
   const gaps = [before, after].filter((side) => side.dropped_events > 0 || !side.ended)
     .map((side) => side.dropped_events > 0
       ? `${side.name} lost ${kit.counted(side.dropped_events, "event")}, so its counts are too low.`
-      : `${side.name} has no end: its session still ran, or ended badly.`);
+      : `${side.name} has no end: its session was still running, or ended abnormally.`);
   find("gaps").hidden = gaps.length === 0;
   find("gaps").textContent = gaps.join(" ");
   const {changes} = report.limits;

@@ -34,7 +34,7 @@ kit.view("overview", () => {
         : "")),
     tile("Peak", kit.bytes(summary.total_peak_bytes), (budget > 0
       ? `${kit.percent(share(summary.total_peak_bytes, budget))} of ${kit.bytes(budget)}`
-      : "no budget is set") + (statics > 0 ? `; ${kit.bytes(statics)} of statics beside` : "")),
+      : "no budget is set") + (statics > 0 ? `; plus ${kit.bytes(statics)} of statics` : "")),
     tile("Graphs", kit.count(summary.graphs_recorded),
       `${kit.count(summary.graphs_evicted)} evicted, ${kit.counted(summary.buckets, "bucket")}` + (
         summary.executables < summary.graphs_recorded
@@ -71,7 +71,7 @@ kit.view("overview", () => {
     find("gaps").hidden = false;
     find("gaps").textContent = session.dropped_events > 0
       ? `${kit.counted(session.dropped_events, "event")} were lost, so counts are too low.`
-      : "This trace has no end: the session still ran, or ended badly.";
+      : "This trace has no end: the session was still running, or ended abnormally.";
   }
 
   const what = {

@@ -130,7 +130,7 @@ kit.view("timeline", () => {
     if (!list) {
       return kit.make("p", {className: "facts"}, node >= 0
         ? `The trace names no kernels of node ${node}.`
-        : "It ran without a graph, so that the trace has no kernels of it.");
+        : "It ran without a graph, so the trace has no kernels of it.");
     }
     kit.find("timeline-kernels")?.remove();
     const table = kit.make("div", {className: "scroll", id: "timeline-kernels"});

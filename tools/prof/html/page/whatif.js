@@ -86,25 +86,25 @@ kit.view("what-if", () => {
   function estimatesOf(outcome) {
     const {figures, estimates, sizes, guessed_times, unknown_times, copy_out_bytes, first_refusal} =
       outcome;
-    const lines = ["Host time is an estimate: medians of what the host took for such calls in the " +
+    const lines = ["Host time is an estimate: medians of the host times of such calls in the " +
       `trace${guessed_times > 0
-        ? `; of ${kit.counted(guessed_times, "call")} by the nearest bucket` : ""}.`];
+        ? `; ${kit.counted(guessed_times, "call")} use the time of the nearest bucket` : ""}.`];
     if (unknown_times > 0)
       lines.push(`Host time leaves out ${kit.counted(unknown_times, "call")}, because no such call ` +
         "was timed.");
     if (figures.peak_bytes.graphs > 0)
-      lines.push("The bytes of graphs, a part of what is mapped, are an estimate from a table.");
+      lines.push("The bytes of graphs are estimated from a table, and included in the mapped bytes.");
     lines.push(`Sizes of allocations: ${kit.count(sizes.recorded)} recorded, ` +
-      `${kit.count(sizes.computed)} computed from buckets that were, ` +
+      `${kit.count(sizes.computed)} computed from recorded buckets, ` +
       `${kit.count(sizes.guessed)} guessed.`);
     if (figures.suspensions > 0)
-      lines.push("No time here includes suspending and mapping again.");
+      lines.push("The times do not include suspending and mapping again.");
     if (copy_out_bytes > 0)
-      lines.push(`Outputs are copied to ${kit.bytes(copy_out_bytes)} per lane (copy_out_bytes).`);
+      lines.push(`Copied outputs take ${kit.bytes(copy_out_bytes)} per lane (copy_out_bytes).`);
     if (first_refusal) lines.push(`The first call that is refused: ${first_refusal}`);
     if (differences.length > 0)
-      lines.push("The trace cannot be repeated exactly, so that both columns are those of a " +
-        `repetition: ${differences.join("; ")}${gaps.length > 0
+      lines.push("The trace cannot be repeated exactly, so both columns come from " +
+        `repetitions: ${differences.join("; ")}${gaps.length > 0
           ? `, because ${gaps.join("; ")}` : ""}.`);
     return [...lines, ...estimates];
   }
