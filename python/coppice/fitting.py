@@ -15,8 +15,8 @@ def fit(package, traffic, *, memory="80GiB", weights=0, kv_bytes_per_token=0, kv
         lanes=1, buckets=64, padding_max=10, replays_min=99, goal="tokens", exact="never",
         at=None, limit=None, compare=(), write=None, plot=None):
     """Chooses buckets for a kernel package, and says how much memory their graphs take on a card
-    and what they leave for the cache. Needs no GPU: `coppice fit` records each choice on a device
-    without memory.
+    and what they leave for the cache. Needs no GPU: `coppice fit` records each choice on an
+    emulated device that allocates no memory.
 
         found = coppice.fit("decoder.zip", "requests.csv", memory="80GiB",
                             kv_bytes_per_token=128 << 10, write="chosen")

@@ -235,7 +235,7 @@ FORKED = """
         try:
             fn(torch.ones(3))
         except coppice.Error as error:
-            os._exit(0 if "was forked" in str(error) else 1)
+            os._exit(0 if "forked process" in str(error) else 1)
         os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
     assert fn(torch.ones(3)).tolist() == [2, 2, 2]

@@ -157,13 +157,13 @@ class BackendToldTest(unittest.TestCase):
             for rows in (3, 1):  # Of which each has a graph.
                 compiled(torch.randn(rows, 4))
         self.assertEqual(1, len(logged.output))
-        self.assertRegex(logged.output[0], r"no size is called x:0,.*sizes are args\[0\]:0, args")
+        self.assertRegex(logged.output[0], r"the options name x:0, but no .*sizes are args\[0\]:0, args")
         for one in coppice.torch.report(compiled):
             self.assertEqual((["x:0"], ("args[0]:0", "args[0]:1")), (one.ignored, one.sizes))
         self.assertEqual(1, coppice.torch.stats(compiled)["ignored"])
 
     def test_a_name_that_no_size_has_is_an_error_under_strict(self):
-        self.refused(r"NotLifted.*no size is called x:2, z:0,.*x:0, x:1", centred,
+        self.refused(r"NotLifted.*the options name x:2, z:0, but.*x:0, x:1", centred,
                      torch.randn(3, 4), policy={"x:0": "pow2", "x:2": "pow2", "z:0": "pow2"},
                      claim="any", strict=True)
 

@@ -124,8 +124,8 @@ class DevicesTest(unittest.TestCase):
             other = self.inputs(1 - ordinal)[0]
             for shown in (lambda tensor: tensor, Interface, Capsule):
                 with self.assertRaisesRegex(
-                        InvalidArgument, f"input 0: on device {1 - ordinal} of type 2, not "
-                                         f"{ordinal} of type 2"):
+                        InvalidArgument, f"input 0: is on device {1 - ordinal} of type 2, but the "
+                                         f"session is on device {ordinal} of type 2"):
                     program.run([shown(other), w])
             program.run([x, w]).release()
 

@@ -161,7 +161,7 @@ class RunsTest(unittest.TestCase):
         xcpu = -signal.SIGXCPU
         for code, printed, said, status, why in (
                 (0, 'noise\n{"status": "right"}\n', "", "right", None),
-                (xcpu, "", "", "timeout", "more than 9 s of the processor"),
+                (xcpu, "", "", "timeout", "more than 9 s of CPU time"),
                 (1, "", "Traceback\n  File\nValueError: no\n\n", "error", "ValueError: no"),
                 (1, "", "torch.x.BackendFailed: no\nsome hint\n", "error",
                  "torch.x.BackendFailed: no"),
@@ -184,7 +184,7 @@ class RunsTest(unittest.TestCase):
     def test_a_process_that_takes_too_long_is_a_timeout(self):
         known = runs.run(self.task(), runs.Terms(limit_s=1))
         self.assertEqual("timeout", known["status"])
-        self.assertRegex(known["why"], "more than 1 s of the processor|more than 10 s by the clock")
+        self.assertRegex(known["why"], "more than 1 s of CPU time|more than 10 s by the clock")
 
     def test_a_package_that_is_missing_is_told(self):
         model = self.task().model.__class__("s", "m", None, None, needs="no_such_package")

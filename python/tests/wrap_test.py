@@ -613,11 +613,11 @@ class DimTest(WrapCase):
         for policies, options, message in (
                 ({pair: "pow3/pow2"}, {}, "policy of batch and length: .*pow3"),
                 ({pair: "learn"}, {}, "learned from a log"),
-                ({("batch", "width"): good}, {}, "no Dim width; there are batch, length"),
+                ({("batch", "width"): good}, {}, "no Dim width; valid names: batch, length"),
                 ({"width": "pow2"}, {}, "no Dim width"),
                 ({pair: good, "length": "pow2"}, {}, "length is in two policies"),
                 ({pair: good}, {"batch": coppice.Dim("batch", max=8, policy="pow2")},
-                 "Dim batch has a policy of its own"),
+                 "Dim batch has its own policy"),
                 ({pair: good}, {"length": coppice.Dim("length", max=256)},
                  "symbol length has the bucket 512, but its max is 256"),
                 ({pair: good}, {"claim": "exact"}, "symbol batch .*has no claim"),

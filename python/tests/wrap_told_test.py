@@ -182,7 +182,8 @@ class EndTest(WrapCase):
                     fn(numbers(4), {"count": count, "scale": 2})
             self.assertEqual(6, fn.stats()["variants_ended"])
         self.assertEqual(1, len(told.output))
-        self.assertRegex(told.output[0], "step: has 3 variants.* is options.count: make it a Dim")
+        self.assertRegex(told.output[0],
+                         "step: has 3 variants.* call to call: options.count; make a size a Dim")
 
     def test_outputs_outlive_close_until_they_are_written_over(self):
         fn, other = wrap(), wrap(lambda x: scaled(x, 3.0))

@@ -20,8 +20,8 @@ constexpr const char* kDispatchNotes =
     "are null if neither is available.\n";
 
 constexpr const char* kTightNotes =
-    "Makes random programs of 150 to 450 buffers that fill a window of 1 MiB almost or\n"
-    "completely, and searches for a plan of that height for at most ten seconds:\n"
+    "Makes random programs of 150 to 450 buffers that fill a window of 1 MiB completely or\n"
+    "nearly so, and searches for a plan of that height for at most ten seconds:\n"
     "  cut      the window is cut in two, over and over, across time or address\n"
     "  thinned  the same, without 2 to 10 % of the pieces\n"
     "  woven    some pieces are cut into five parts that no straight cut separates\n"
@@ -47,10 +47,10 @@ constexpr const char* kBucketsNotes =
     "Records the decode step of 67 batch sizes, 1 to 512, in ascending, descending and random\n"
     "order, each time in a new pool: first with every result dropped immediately, then with\n"
     "copies of all results held. Bytes are measured after trimming, in two ways: from the\n"
-    "accounts of the pool, in which graphs are an estimate, and as the drop of the driver's\n"
-    "free memory since before the first case. A driver may keep the memory of destroyed graphs;\n"
-    "left_bytes counts it. record_ms is the host time of the call that records and launches a\n"
-    "graph.\n"
+    "accounts of the pool, in which graphs are an estimate, and by how much the driver's free\n"
+    "memory has dropped since before the first case. A driver may keep the memory of destroyed\n"
+    "graphs; left_bytes counts it. record_ms is the host time of the call that records and\n"
+    "launches a graph.\n"
     "\n"
     "Then a thread launches a small kernel on a stream of its own and waits for it, over and\n"
     "over: first while nothing is recorded, then while all 67 buckets, already warmed up, are\n"
@@ -60,17 +60,17 @@ constexpr const char* kBucketsNotes =
     "the emulator mean nothing, because it runs work on the threads that wait for it.\n";
 
 constexpr const char* kSuspendNotes =
-    "Records the decode step of the 64 smallest batch sizes. Then, over and over, it gives the\n"
-    "session's memory back, takes it again, and replays the smallest graph twice: once right\n"
-    "after that, and once more for comparison. Both are timed until the step has run. Bytes are\n"
-    "those of the last round; graphs themselves stay. Exits with 1 if any step predicts\n"
-    "different tokens than before.\n";
+    "Records the decode step of the 64 smallest batch sizes. Then, over and over, it releases\n"
+    "the session's memory, takes it back, and replays the smallest graph twice: once right after\n"
+    "that, and once more for comparison. Both are timed until the step has run. Bytes are those\n"
+    "of the last round; graphs themselves stay. Exits with 1 if any step predicts different\n"
+    "tokens than before.\n";
 
 constexpr const char* kBenchPtxNotes =
     "Runs kernels that nvcc compiled for sm_80 (tools/bench/ptx) on the emulator's executor,\n"
     "alternately without checks and with all checks: SiLU of 512 x 1024 floats with a bias,\n"
     "softmax of 512 rows of 1024, and a product of f16 matrices of 512 x 512 by mma.sync,\n"
-    "ldmatrix and cp.async. Reading means to parse and decode all of their PTX. Figures are\n"
+    "ldmatrix and cp.async. Reading means parsing and decoding all of their PTX. Figures are\n"
     "medians, in processor time. Exits with 1 if a result is wrong, or if the checks find\n"
     "anything.\n";
 
@@ -87,8 +87,8 @@ constexpr const char* kStepsNotes =
     "  run_staged_calls  those two driver calls, and nothing else\n"
     "  eager             Session::Run without graphs: a driver call per kernel\n"
     "A sample is 10 calls, or fewer if they would launch more than 1000 kernels, because a\n"
-    "launch may then wait for room. Afterwards the result of each way is checked; exits with 1\n"
-    "if one is wrong.\n";
+    "launch may then wait for room in the stream. Afterwards the result of each way is checked;\n"
+    "exits with 1 if one is wrong.\n";
 
 constexpr const char* kDecodeNotes =
     "A step computes one token per row of a batch, always from the same inputs. Samples\n"
@@ -162,7 +162,7 @@ const std::vector<Bench>& Benches() {
        .repetitions = {"Samples for each way of launching", 1'000'000, {101}},
        .sizes = {"Batch sizes", 512, {1, 2, 4, 8, 16, 32, 64, 128, 256}}},
       {.name = "suspend",
-       .summary = "What it costs to give memory back and take it again",
+       .summary = "What it costs to release memory and take it back",
        .notes = kSuspendNotes,
        .run = &BenchSuspend,
        .on_device = true,

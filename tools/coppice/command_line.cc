@@ -40,9 +40,9 @@ namespace {
 
 constexpr const char* kPlanNotes =
     "A file has a header and one buffer per row. Columns, in any order:\n"
-    "  id, or buffer, buffer_id       unique\n"
-    "  lower, or begin, start         the first step that needs the buffer\n"
-    "  upper, or end                  upper: the step after the last one; end: the last one\n"
+    "  id (or buffer, buffer_id)      unique\n"
+    "  lower (or begin, start)        the first step that needs the buffer\n"
+    "  upper (or end)                 upper: the step after the last one; end: the last one\n"
     "  size                           bytes\n"
     "  alignment                      optional power of two, default 1\n"
     "  gaps                           optional: steps that do not need the buffer: 3-5 8-9\n"
@@ -77,7 +77,7 @@ constexpr std::array kProfExamples = {
     ProfExample{"drop t.trace", "which bucket to drop if memory is short"},
     ProfExample{"marks t.trace", "calls and bytes from mark to mark"},
     ProfExample{"check t.trace", "leaks, overlaps, stale uses, wrong sums"},
-    ProfExample{"export chrome t.trace -o t.json", "for Perfetto; or Graphviz"},
+    ProfExample{"export chrome t.trace -o t.json", "for Perfetto; `export dot` is for Graphviz"},
     ProfExample{"json t.trace", "a line per node and event, for scripts"},
     ProfExample{"watch t.trace", "a session while it runs; TRACE may be a process ID"},
     ProfExample{"whatif t.trace --drop decode:24", "the same calls after a change"},
@@ -102,8 +102,8 @@ std::string ProfNotes(std::string_view subcommand) {
   if (subcommand.empty() || subcommand == "diff")
     notes += "; 1 `diff --fail-over`: a figure grew too much";
   return notes +
-         ";\n2 a wrong option, or a file that is no trace; 4 the output cannot be written; 6 host\n"
-         "memory ran out.";
+         ";\n2 a wrong option, or a file that is not a trace; 4 the output cannot be written; 6\n"
+         "host memory ran out.";
 }
 
 constexpr const char* kSoakNotes =
@@ -113,10 +113,10 @@ constexpr const char* kSoakNotes =
     "rounds that create and drop bindings, buckets with other key scalars, and inclusions;\n"
     "1,100 such rounds run before memory is first read. The memory of the session, the device\n"
     "and the process is read at the start and after each twentieth of the work. It is flat if\n"
-    "the last quarter does not hold more than the first. This much growth is allowed: for the\n"
-    "session, none; for the device, none on the emulator and 2 MiB on CUDA; for the process,\n"
-    "8 MiB; for its heap, 64 KiB, or 8 MiB on CUDA. A call that does not replay, although its\n"
-    "graph exists, is an error as well.\n"
+    "the highest reading of the last quarter is not above that of the first. This much growth\n"
+    "is allowed: for the session, none; for the device, none on the emulator and 2 MiB on CUDA;\n"
+    "for the process, 8 MiB; for its heap, 64 KiB, or 8 MiB on CUDA. A call that does not\n"
+    "replay, although its graph exists, is an error as well.\n"
     "\n"
     "Examples:\n"
     "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
@@ -146,10 +146,10 @@ constexpr const char* kPtxRunNotes =
     "Types of arrays are f16, bf16 (in files: its bits as u16), f32, f64, bool, and the\n"
     "integers.\n"
     "\n"
-    "Checks: all except harmless_races are on, unless --checks selects others. Bounds and\n"
-    "alignment are always checked.\n"
-    "  races                 unordered accesses of several threads to the same bytes\n"
-    "  harmless_races        the same, even if the accesses do not change a bit\n"
+    "Checks: `all` selects all of these except harmless_races. Bounds and alignment are always\n"
+    "checked.\n"
+    "  races                 unordered accesses by several threads to the same bytes\n"
+    "  harmless_races        also races that do not change what the kernel writes\n"
     "  uninitialized         reads of shared memory that no thread has written\n"
     "  record                which bytes of each array were read and written\n"
     "\n"
@@ -251,8 +251,8 @@ void AddProf(Command& command, ProfOptions& options) {
                          "Write the changes as a page to this file; - is standard output");
   parts["diff"]->AddParsed(
       "--fail-over", &ParsePercent, options.fail_over,
-      "Exit 1 if a figure for memory or padding in both traces grew by more than this many\n"
-      "percent");
+      "Exit 1 if a figure for memory or padding grew by more than this many percent; figures\n"
+      "that only one trace has do not count");
   parts["check"]->AddFlag("--strict", options.strict,
                           "Treat dropped events and a missing end as findings, not as notes");
   for (const char* name : {"buckets", "why", "policy", "drop"}) {
@@ -354,7 +354,8 @@ const std::array kSubcommands = {
     kReplaySubcommand,
     Subcommand{"tune", "Learn buckets from traffic, and score policies",
                &Declared<&AddTune, &RunTune>::On},
-    Subcommand{"fit", "Say how much memory a package's graphs take on a card, and what they leave",
+    Subcommand{"fit",
+               "Say how much memory of a card a package's graphs take, and how much they leave",
                &Declared<&AddFit, &Fit>::On},
     Subcommand{"soak",
                "Run one session for a long time, and check that results are right and memory does "

@@ -29,7 +29,7 @@ void AddProfExport(Command& prof, ProfExportOptions& options) {
   command.AddParsed("format", &ParseExportFormat, options.format, "chrome or dot");
   command.AddText("trace", options.trace, "TRACE", "Trace file");
   command.AddText("-o,--out", options.out, "FILE",
-                  "Write to this file; the default, and -, is standard output");
+                  "Write to this file; default: -, standard output");
 }
 
 }  // namespace coppice

@@ -22,8 +22,8 @@ constexpr int64_t kGraphsMax = 1024;  // Of a program, as LimitOptions has it.
 constexpr const char* kNotes =
     "Chooses buckets for the programs of a package, and says how much memory their graphs\n"
     "take on a card and what is left for the cache. It needs no GPU: a session records each\n"
-    "choice on a device without memory, and counts bytes as on a card. The bytes of\n"
-    "executables are an estimate, because no driver reports them.\n"
+    "choice on an emulated device that allocates no memory, and counts the same bytes as on\n"
+    "a card. The bytes of executables are an estimate, because no driver reports them.\n"
     "\n"
     "Traffic is a table with a column of sizes for each symbol that --size names; `coppice\n"
     "tune` lists the formats. A decoder needs no --size: decode.batch is decode_rows, and\n"
@@ -81,7 +81,7 @@ void AddFit(Command& command, FitOptions& options) {
   command.AddRepeated("--trusted-key", options.trusted_keys, "KEY.pem",
                       "Refuse a package that none of these Ed25519 keys has signed");
   command.AddTexts("--traffic", options.traffic, "FILE",
-                   "Steps or requests, as CSV, JSON lines, or a log of a server",
+                   "Steps or requests, as CSV, JSON lines, or a server log",
                    Command::Presence::kRequired);
   command.AddRepeated("--size", options.sizes, "PROGRAM.SYMBOL=COLUMN",
                       "The column with the sizes of a symbol");
@@ -100,7 +100,7 @@ void AddFit(Command& command, FitOptions& options) {
       "--kv-bytes-per-token", &ParseBytes, options.kv_bytes_per_token,
       "Bytes of cache per token; with it, the memory that is left is also given in tokens");
   command.AddCount("--kv-tokens-min", options.kv_tokens_min, kCacheTokensMax,
-                   "Tokens of the cache that must fit");
+                   "Number of tokens that the cache must have room for");
   command.AddCount("--lanes", options.lanes, kLanesMax, "Calls at the same time, default 1");
   command.AddCount(
       "--buckets", options.buckets_max, kGraphsMax,

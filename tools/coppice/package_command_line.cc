@@ -32,8 +32,8 @@ constexpr const char* kValueNotes =
     "  x=@x.npy              an array in a file, as numpy.save writes it\n"
     "  n=5   n=5,33,64       a scalar; several numbers: one for each set\n"
     "  x=random:7            random numbers from the seed 7: floats in [-1, 1), integers 0 or 1\n"
-    "  x=random:7:0:512      random numbers of another range\n"
-    "  x=random:7:1:n+1      random numbers up to an expression of sizes, such as lengths of rows\n"
+    "  x=random:7:0:512      random numbers in another range: [0, 512)\n"
+    "  x=random:7:1:n+1      a range that ends at an expression of sizes: lengths from 1 to n\n"
     "  x=zeros\n"
     "Files hold the bits of bf16 as u16, those of f8 as u8, and c64 as f32 with a last axis of\n"
     "2. If an input is not given, its floats are random in [-1, 1), and its integers and bools\n"
@@ -42,8 +42,8 @@ constexpr const char* kValueNotes =
     "files and scalars, then from --extent, then from the package's hints.\n"
     "\n"
     "Constants without data come from --constants, a safetensors file. If the file lacks one,\n"
-    "its values are random, as its x-random in the manifest says: {\"seed\": N, \"mean\": \"0\",\n"
-    "\"deviation\": \"1\"}, by SplitMix64.\n";
+    "SplitMix64 draws its values, with the constant's x-random in the manifest: {\"seed\": N,\n"
+    "\"mean\": \"0\", \"deviation\": \"1\"}.\n";
 
 constexpr const char* kRunNotes =
     "A run has one or more sets of sizes, which one session runs in order: one set per --inputs\n"
@@ -52,8 +52,8 @@ constexpr const char* kRunNotes =
     "Mutated static inputs are written to DIR, as the last call left them.\n"
     "\n"
     "A symbol with a claim is padded to the buckets of --policy or of the package. Without\n"
-    "either, it is padded to powers of two up to its maximum, if that is at most 65536 and the\n"
-    "symbol need not be a multiple of a number, as coppice.load does.\n"
+    "either, it is padded as by coppice.load: to powers of two up to its maximum, if that is at\n"
+    "most 65536 and the package does not ask for multiples of a number.\n"
     "\n"
     "On the emulator every access is checked. --verify compares each call with a run at its own\n"
     "size without graphs, within the tolerance that the package claims. --poison does that again\n"
@@ -115,8 +115,8 @@ constexpr const char* kSignNotes =
 
 constexpr const char* kPackNotes =
     "Makes one file from a folder that an archiver unpacked or a script wrote. Equal folders\n"
-    "give equal bytes. The manifest may have any layout, and gets the digests of the files as\n"
-    "they are. A folder can also be used without packing it.\n"
+    "give equal bytes. The manifest may be formatted in any way, and its digests are computed\n"
+    "anew from the files. A folder can also be used without packing it.\n"
     "\n"
     "Example:\n"
     "  unzip changed.zip -d folder && coppice package pack folder -o decoder.zip\n"
@@ -124,6 +124,7 @@ constexpr const char* kPackNotes =
     "Exit codes: 0 success; 2 a folder that is not a package; 4 the zip cannot be written.";
 
 constexpr const char* kPackageBenchNotes =
+    "Stages that are timed:\n"
     "  open        read the container and the manifest\n"
     "  verify      check every digest\n"
     "  load        load modules and kernels\n"
@@ -132,15 +133,15 @@ constexpr const char* kPackageBenchNotes =
     "  record      record each bucket before any call, largest first: allocations, plan and graph\n"
     "  first_call  the first call of a bucket, not recorded before: staging, recording, launch\n"
     "  replay      calls of the smallest bucket\n"
-    "  host        one of 1,000 replays, with a driver that launches and sets nothing\n"
+    "  host        one of 1,000 replays, with a driver that neither launches nor sets nodes\n"
     "  host_exact_same   the same at the exact sizes that the executable has\n"
     "  host_exact_other  the same, alternating between the sizes of two buckets; each call sets "
     "nodes\n"
     "The last line gives the time to record 100 nodes: the median of the stage `record` over\n"
     "buckets and sessions, without the time inside the driver. Times are medians in\n"
     "microseconds. Inputs that are not given are chosen as for run. Instructions are counted if\n"
-    "the processor allows it, including those of the driver. On the emulator, the driver's\n"
-    "share is that of the emulator.\n";
+    "the processor allows it, including those of the driver. On the emulator, the time in the\n"
+    "driver is the emulator's own.\n";
 
 constexpr int64_t kCallsMax = 1'000'000;
 
@@ -177,13 +178,15 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddRepeated("--static", options.statics, "NAME=VALUE", "A static input");
   command.AddText("--constants", options.constants, "FILE.safetensors",
                   "Values of constants whose data is not in the package");
-  command.AddRepeated("--policy", options.policies, "NAME=POLICY",
-                      "Buckets of a symbol in place of the package's: pow2:64, linear:16:64, "
-                      "1,2,4,\nexact, vllm:64 or POLICY.json; the last number is the largest");
+  command.AddRepeated(
+      "--policy", options.policies, "NAME=POLICY",
+      "Buckets of a symbol in place of the package's: pow2:64; linear:16:64; 1,2,4; exact;\n"
+      "vllm:64; or POLICY.json. The last number is the largest bucket");
   command.AddRepeated(
       "--claim", options.claims, "NAME=CLAIM",
-      "Claim of a symbol in place of the package's: any, row_independent, finite or fill, with a\n"
-      "tolerance such as finite:1e-5 or finite:1e-5:1e-4; with exact, it is never padded");
+      "Claim of a symbol in place of the package's: any, row_independent, finite or fill, each\n"
+      "also with a tolerance, such as finite:1e-5 or finite:1e-5:1e-4; or exact: the symbol is\n"
+      "never padded");
   command.AddCount("--calls", options.calls, kCallsMax, "Calls of each set, default 2");
   AddTrustedKeys(command, options.trusted_keys);
   command.AddText("--output-dir", options.output_dir, "DIR", "Write outputs here");
@@ -222,14 +225,14 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddParsed("--seed", &ParseSeed, options.seed,
                     "Seed of sizes, inputs and the emulator, default 1");
-  command.AddFlag("--write", options.write, "Write the claims that are found into the package");
+  command.AddFlag("--write", options.write, "Write the claims into the package");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
 void AddPackageBuild(Command& command, PackageBuildOptions& options) {
   command.SetFooter(kBuildNotes);
   command.AddText("source", options.source, "KERNELS.cu", "CUDA C++", Command::Presence::kRequired);
-  command.AddText("manifest", options.manifest, "MANIFEST.json", "A manifest in any layout",
+  command.AddText("manifest", options.manifest, "MANIFEST.json", "A manifest, formatted in any way",
                   Command::Presence::kRequired);
   command.AddText("-o,--output", options.output, "PACKAGE.zip", "Write the package here",
                   Command::Presence::kRequired);

@@ -26,8 +26,8 @@ namespace {
 constexpr const char* kLearnNotes =
     "Finds the buckets that waste least on the sizes in a column of CSV files, JSON lines, or\n"
     "logs of vLLM and SGLang; several files are taken together. A column `count`, if there is\n"
-    "one, says how often a row was seen. Columns of logs: input_tokens, output_tokens (vLLM:\n"
-    "max_tokens), running, SGLang's new_tokens, and unpadded_tokens of vLLM's\n"
+    "one, says how often a row was seen. Columns of logs: input_tokens, output_tokens (for vLLM,\n"
+    "the max_tokens of the request), running, SGLang's new_tokens, and unpadded_tokens of vLLM's\n"
     "--cudagraph-metrics. vLLM has input_tokens only if it logs token ids.\n"
     "\n"
     "The limit is always a bucket. A prior keeps some buckets for sizes that have not been seen\n"
@@ -165,7 +165,7 @@ std::string PresetList() {
 }
 
 void AddTraffic(Command& command, TrafficOptions& options) {
-  command.AddTexts("files", options.files, "TRACE", "CSV, JSON lines, or a log of a server");
+  command.AddTexts("files", options.files, "TRACE", "CSV, JSON lines, or a server log");
   command.AddRepeated("--column", options.columns, "NAME",
                       "The column of sizes; give two for two symbols that are learned jointly");
   command.AddText(
@@ -174,9 +174,9 @@ void AddTraffic(Command& command, TrafficOptions& options) {
       "one");
   command.AddText(
       "--cost", options.cost, "TABLE.csv",
-      "Table of the measured cost of a call, with columns size and cost, and one row per size;\n"
-      "default: the cost is the number of elements. With two --column, the table has either a\n"
-      "column for each of them, or a column size with their product");
+      "Table of the measured cost of a call, with columns `size` and `cost`, and one row per\n"
+      "size; default: the cost is the number of elements. With two --column options, the table\n"
+      "has either a column for each of them, or a column `size` with their product");
 }
 
 void AddLearn(Command& command, TuneLearnOptions& options) {
@@ -206,13 +206,14 @@ void AddLearn(Command& command, TuneLearnOptions& options) {
   command.AddCounts(
       "--max-gap", options.max_gap, kTuneCountMax,
       "With --max-ratio: padding by up to this many elements is always allowed; for two columns,\n"
-      "also A,B");
+      "give one number for both, or A,B");
   command.AddParsed(
       "--force", &ParseForced, options.forced,
       "Sizes that are always buckets, such as the chunk size of a chunked prefill; for two\n"
       "columns, give pairs such as 8x2048");
   command.AddText("-o,--output", options.output, "POLICY.json", "Write the policy here");
-  command.AddText("--plot", options.plot, "FILE.svg", "Draw histogram, buckets and waste here");
+  command.AddText("--plot", options.plot, "FILE.svg",
+                  "Draw the histogram, the buckets and the waste here");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
@@ -223,8 +224,8 @@ void AddScore(Command& command, TuneScoreOptions& options) {
   AddTraffic(command, options.traffic);
   command.AddCounts(
       "--limit", options.limit, PaddingPolicy::kExtentMax,
-      "Last bucket of a ladder; default: the last bucket of the system, or for other ladders, the\n"
-      "largest size in the files");
+      "Last bucket of a ladder; default: for the ladder of a system, its own last bucket; for\n"
+      "other ladders, the largest size in the files");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
@@ -242,9 +243,9 @@ void AddModel(Command& command, StepModel& model) {
 }
 
 void AddRelearning(Command& command, TuneSimulateOptions& options) {
-  command.AddFlag("--relearn", options.relearn, "Also learn buckets again during the simulation");
+  command.AddFlag("--relearn", options.relearn, "Also relearn the buckets during the simulation");
   command.AddParsed("--column", &ParseStepColumn, options.column,
-                    "Sizes to learn from: decode_rows, the default, or mixed_tokens");
+                    "Sizes to learn from: decode_rows (the default) or mixed_tokens");
   command.AddText("--start", options.start, "POLICY",
                   "The first buckets: a policy file or a ladder, default geometric:1.25:1");
   command.AddCount("--buckets", options.buckets, kTuneCountMax,
@@ -282,7 +283,7 @@ void AddSimulate(Command& command, TuneSimulateOptions& options) {
   command.AddCount("--steps", simulator.decode_steps, 100'000'000,
                    "Decode steps of each load, default 60000");
   command.AddCount("--budget", simulator.budget_tokens, kTuneCountMax,
-                   "Tokens of a step, default 8192");
+                   "Largest number of tokens in a step, default 8192");
   command.AddCount("--seqs", simulator.sequences_max, kTuneCountMax,
                    "Requests that run at once, default 512");
   command.AddCount("--kv-tokens", simulator.kv_tokens, 1'000'000'000'000,

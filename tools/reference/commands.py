@@ -54,7 +54,8 @@ def entries(lines):
     for line in filter(str.strip, lines):
         if re.match(r"  \S", line):
             name, _, said = re.sub(r"(?<=\S)  +", "\0", line.strip(), count=1).partition("\0")
-            if not said and len(line) > 30 and (cut := re.match(r"  (.{27}) (\S.*)", line)):
+            cut = re.match(r"  (.{27}) (?!\.\.\.$)(\S.*)", line)
+            if cut and not said and len(line) > 30:
                 name, said = cut[1], cut[2]
             found.append([name, said])
         else:

@@ -46,17 +46,16 @@ void AddReplay(Command& command, ReplayOptions& options) {
                   "in the case");
   command.AddText("--constants", options.constants, "FILE.safetensors",
                   "Constants whose data is not in the package");
-  command.AddCount(
-      "--seeds", options.seeds, kSeedsMax,
-      "Number of orders of blocks, warps and streams to run padded calls in,\ndefault 3");
+  command.AddCount("--seeds", options.seeds, kSeedsMax,
+                   "Run padded calls in N orders of blocks, warps and streams, default 3");
   command.AddCount("--calls", options.calls, kCallsMax,
                    "Run only the last N calls, and the calls whose outputs they read, default 32");
   command.AddFlag("--shrink", options.shrink, "Find the smallest case with the same verdict");
   command.AddText("-o,--output", options.output, "CASE",
                   "Write the shrunken case here, default CASE.shrunk");
   command.AddText("--buffers", options.buffers, "FOLDER",
-                  "Write every buffer to FOLDER/CALL/BUFFER.npy, with the values at the end\n"
-                  "of each call at its own sizes");
+                  "Write every buffer to FOLDER/CALL/BUFFER.npy, as the call leaves it when it\n"
+                  "runs at its own sizes");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 

@@ -67,23 +67,23 @@ void AddRun(Command& command, RunOptions& options) {
   command.AddCount(
       "--shrink", options.shrink, 1024,
       "Divide lengths by N; default 8 on the host and 1 on CUDA; with a package, the smallest\n"
-      "number that makes 8192 tokens fit its context");
+      "number for which 8192 tokens fit into its context");
   command.AddText(
       "--package", options.package, "PKG",
       "Serve the decoder in this kernel package, such as the one that samples/torch_decoder.py\n"
       "exports; its slots and its context limit the run");
   command.AddParsed(
       "--exact", &ParseExactReplay, options.exact,
-      "Replay the package at the sizes of each step, with one executable for buckets\n"
-      "with the same kernels: never (the default), auto (if a size repeats) or\n"
-      "always");
+      "When to replay the package at the exact sizes of each step: never (the default), auto (if\n"
+      "a size repeats) or always. Buckets with the same kernels then share one executable");
   command.AddCount(
       "--slots", options.slots, 1024,
-      "Requests that run at once, default 32, or the largest number that the package serves");
+      "Requests that run at once; default 32, or with a package, as many as it serves");
   command.AddText(
       "--policy", options.policy, "TEXT",
-      "Padding policy for both programs, prefill and decode: a ladder, a list, a preset such as\n"
-      "vllm, or a POLICY.json from coppice tune; each program takes the buckets that fit");
+      "Padding policy for both programs, prefill and decode: a rule such as pow2, a list of\n"
+      "buckets, a preset such as vllm, or a POLICY.json from coppice tune; each program takes the\n"
+      "buckets that fit");
   command.AddText("--prefill-policy", options.prefill_policy, "TEXT",
                   "Policy for prompt lengths; default: --policy, else the package's policy, else\n"
                   "geometric:1.25:16");
@@ -93,10 +93,10 @@ void AddRun(Command& command, RunOptions& options) {
   command.AddOptionalCount(
       "--relearn", options.relearn_period, kRelearnPeriod, kCountMax,
       "Learn the buckets of each program again every N of its steps, default 1000; the weight of\n"
-      "a step halves every 4 N steps. The given policies are the first buckets. A swap to new\n"
-      "buckets must save a percentage point of padding, and adds at most 4 buckets. Their graphs\n"
-      "are recorded first, at most 16 per swap and 64 per minute of the virtual clock; then the\n"
-      "graphs of old buckets are dropped");
+      "a step halves every 4 N steps. The run starts with the buckets of the given policies. A\n"
+      "swap to new buckets must save a percentage point of padding, and adds at most 4 buckets.\n"
+      "It first records their graphs, at most 16 per swap and 64 per minute of the virtual clock,\n"
+      "and then drops the graphs of old buckets");
   command.AddParsed(
       "--order", &ParseRecordingOrder, options.order,
       "Record every bucket before the first request, in this order: asc, desc or random:SEED");

@@ -31,7 +31,7 @@ inline constexpr const char* kExitCodes =
     "Exit codes: 0 success; 1 a check failed: a step differs from its reference, accesses are\n"
     "unordered, a plan is larger than --capacity, or memory grows; 2 a wrong option or input\n"
     "file; 3 the device or its driver failed; 4 the output cannot be written; 5 a signal\n"
-    "stopped the command; soak and bench print what they have measured so far; 6 host memory\n"
+    "stopped the command (soak and bench print what they have measured so far); 6 host memory\n"
     "ran out.";
 
 // Reads a seed. Errors: kInvalidArgument quoting the text.

@@ -16,9 +16,9 @@ Runs the models of PyTorch's dashboards with torch.compile(backend="coppice") an
 PyTorch, at three sizes each. Models are small and have random weights; nothing is downloaded.
 """
 NOTES = """\
-Each model runs in a process of its own. The command writes a line of JSON with each result, and
-next to this file a page that shows all results. coppice.dashboard.lines describes the fields. All
-suites except "own" need pip install "coppice[dashboard]".
+Each model runs in a process of its own. The command writes a line of JSON for each result to the
+output file, and next to it a page that shows all results. coppice.dashboard.lines describes the
+fields. All suites except "own" need pip install "coppice[dashboard]".
 
 Exit codes: 0 all are right; 1 one is wrong, fails, or takes too long; 2 a wrong option or file
 
@@ -37,14 +37,15 @@ def parser():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = result.add_argument
     add("names", nargs="*", metavar="SUITE|MODEL",
-        help=f"{', '.join(suites.SUITES)}, or models; * matches any characters (default: all)")
+        help=f"{', '.join(suites.SUITES)}, or names of models; * matches any characters "
+             "(default: all)")
     add("-o", "--output", type=pathlib.Path, default=pathlib.Path("dashboard.jsonl"),
         metavar="FILE", help="write the results to this file, and the page next to it (default "
                              "%(default)s)")
     add("--since", type=pathlib.Path, metavar="FILE",
-        help="keep the results in this file, and run the models that it lacks")
+        help="start with the results in this file, and run the models that it lacks")
     add("--again", type=lambda text: text.split(","), default=[], metavar="STATUS,...",
-        help="with --since: run models with these statuses again, for example wrong")
+        help="with --since: also rerun models with these statuses, such as wrong")
     add("--mode", choices=MODES, help="run only this mode")
     add("--dtype", choices=DTYPES, help="run only this type")
     add("--full", action="store_true", help="use real sizes, which need a GPU")

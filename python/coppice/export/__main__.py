@@ -10,8 +10,8 @@ from coppice.export.manifest import ExportError
 
 DESCRIPTION = "Compile a PyTorch program into a kernel package, without a GPU"
 EXAMPLES = """\
-Give the arguments of the program with --input, one per argument and in order. Without --input, the
-file's own function example_inputs(NAME) returns them as a tuple.
+Give the arguments of the program in order, with one --input for each. Without --input, the file's
+own function example_inputs(NAME) returns them as a tuple.
 
   --input x=f32:4x128      a tensor, by its type and an example of its shape
   --input n=5              an integer

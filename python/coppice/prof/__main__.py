@@ -41,8 +41,8 @@ event of the file, and are planned like those of a graph. The peak of the alloca
 bound. The difference between the plan and what the other allocator reserved is what you would save.
 
 Formats:
-  memory-viz  a file of torch.cuda.memory._dump_snapshot, or the same as JSON; nothing that the
-              pickle names is imported or run
+  memory-viz  a file that torch.cuda.memory._dump_snapshot wrote, or the same as JSON; nothing that
+              the pickle names is imported or run
   rmm-csv     a log of RMM's logging adaptor
 
 Examples:

@@ -21,16 +21,16 @@ namespace {
 constexpr int64_t kLanesMost = 64;
 
 constexpr const char* kWhatIfNotes =
-    "Repeats the calls of the trace, without a device, in a session of this library, with its\n"
-    "own planner, pool, budget, evictions and leases. Memory is exact. Times are medians of the\n"
-    "trace. Changes may be combined. Without a change, the trace is compared with its own\n"
-    "repetition.\n"
+    "Repeats the calls of the trace, without a device, in a real session: its planner, pool,\n"
+    "budget, evictions and leases are those of this library. Memory is exact. Times are medians\n"
+    "of the trace. Changes may be combined. Without a change, the trace is compared with its\n"
+    "own repetition.\n"
     "\n"
     "  --drop decode:8            without this bucket: its calls go to the next larger bucket\n"
     "  --drop mix.rows:8          without all buckets whose size `rows` is 8\n"
-    "  --policy pow2              for all sizes that may be padded: a preset, a ladder, a list,\n"
+    "  --policy pow2              for all sizes that may be padded: a preset, a rule, a list,\n"
     "                             or a POLICY.json from coppice tune\n"
-    "  --policy decode=vllm       for one program; mix.rows=8,64 for one size of it\n"
+    "  --policy decode=vllm       for one program; mix.rows=8,64: for one size of a program\n"
     "  --lanes 2                  puts each call on the next lane, with the calls that read\n"
     "                             its outputs\n"
     "  --suspend-idle 0.5         suspends the session if no call comes for half a second\n"
