@@ -157,7 +157,8 @@ class BackendToldTest(unittest.TestCase):
             for rows in (3, 1):  # Of which each has a graph.
                 compiled(torch.randn(rows, 4))
         self.assertEqual(1, len(logged.output))
-        self.assertRegex(logged.output[0], r"the options name x:0, but no .*sizes are args\[0\]:0, args")
+        self.assertRegex(logged.output[0],
+                         r"the options name x:0, but no .*sizes are args\[0\]:0, args")
         for one in coppice.torch.report(compiled):
             self.assertEqual((["x:0"], ("args[0]:0", "args[0]:1")), (one.ignored, one.sizes))
         self.assertEqual(1, coppice.torch.stats(compiled)["ignored"])
