@@ -114,10 +114,8 @@ endfunction()
 # become part of the program. ALONE makes a program of the test, for what a program has once: its
 # exported symbols, its hooks. COST is about how long it takes; CTest starts the longest first.
 #
-# Where COPPICE_SANITIZED_TESTS is off, tests that the sanitizers' presets run as well are neither
-# compiled nor run. Not among them are tests that are ALONE, those of tools, which these presets
-# leave out, of graphs and ptx, whose programs run PTX of nvcc's where there is any, and those that
-# count allocations.
+# Where COPPICE_SANITIZED_TESTS is off, programs in COPPICE_SANITIZED_PROGRAMS, which a run of the
+# sanitizers' presets has as well, are not compiled, and their tests are disabled.
 #
 # With the label gpu, which goes with ALONE, it is for a machine that has one, and
 # tools/gpu_check.sh runs its instances Cuda; <path>_cuda runs them on the emulated libcuda.so.1.
@@ -150,8 +148,7 @@ function(coppice_test path)
   endif()
   target_sources(${target} PRIVATE ${path}.cc)
   set(disabled OFF)
-  if(NOT COPPICE_SANITIZED_TESTS AND NOT arg_ALONE AND NOT folder MATCHES "^(graphs|ptx|tools)$"
-     AND NOT target STREQUAL "host_allocation_tests")
+  if(NOT COPPICE_SANITIZED_TESTS AND target IN_LIST COPPICE_SANITIZED_PROGRAMS)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
     set(disabled ON)
   endif()
