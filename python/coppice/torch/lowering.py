@@ -379,12 +379,14 @@ class GraphLifter(Lifter):
                 name += "_"
             self.return_tensor(name, known)
 
-    def layout_of(self, value, base=None):
+    def layout_of(self, value, base=None, within=False):
         """The layout of a fake tensor. The offset is from the beginning of `base`, or of the
-        storage."""
+        storage. Errors: ExportError if the tensor is `within` base, but begins before it."""
         offset = size_of(value.storage_offset())
         if base is not None:
             offset -= size_of(base.storage_offset()) * base.itemsize / value.itemsize
+            if within and offset.is_negative:
+                raise ExportError("a result begins before the tensor that has its memory")
         return Layout(value.dtype, self.texts(map(size_of, value.shape)),
                       self.texts(map(size_of, value.stride())), self.text(offset))
 
@@ -395,7 +397,7 @@ class GraphLifter(Lifter):
             if isinstance(one, View):
                 position = one.position if one.position < 0 else self.positions[one.position]
                 result.append((dataclasses.replace(one, position=position, value=None, base=None),
-                               self.layout_of(one.value, one.base)))
+                               self.layout_of(one.value, one.base, within=position < 0)))
             elif isinstance(one, Meta):
                 result.append((Meta(), self.layout_of(one.value)))
             elif isinstance(one, Size):
@@ -408,7 +410,7 @@ class GraphLifter(Lifter):
 
     def output_layouts(self):
         """The layout of each output of the program."""
-        return [self.layout_of(output.value) if output.exact else
+        return [self.layout_of(output.value, output.base, within=True) if output.exact else
                 dataclasses.replace(self.layout_of(output.value),
                                     strides=self.texts(known.strides), offset=0)
                 for output, (known, _) in zip(self.results.outputs, self.lifted_outputs)]

@@ -34,6 +34,7 @@ class Output:
     index: int
     value: object = None  # The fake tensor, as long as the graph is compiled; so below.
     exact: bool = True
+    base: object = None  # What has its memory first: offsets count from there, as in eager PyTorch.
 
 
 @dataclasses.dataclass
@@ -123,19 +124,19 @@ class Results:
         if not shared and (base.dtype not in DTYPES | COMPLEX
                            or value.dtype == base.dtype and not overlaps(value)
                            and not value.is_conj() and not value.is_neg()):
-            return self.output(node, value, index in self.visible)
+            return self.output(node, value, base, index in self.visible)
         if owner is not node:
-            return view(-1, self.output(owner, base, True).index, value, base)
-        return self.output(node, value, True)
+            return view(-1, self.output(owner, base, base, True).index, value, base)
+        return self.output(node, value, base, True)
 
-    def output(self, node, value, exact):
+    def output(self, node, value, base, exact):
         """The output that a node becomes, once."""
         if node in self.nodes:
             output = self.outputs[self.nodes.index(node)]
             output.exact |= exact
             return output
         self.nodes.append(node)
-        self.outputs.append(Output(len(self.outputs), value, exact))
+        self.outputs.append(Output(len(self.outputs), value, exact, base))
         return self.outputs[-1]
 
 
