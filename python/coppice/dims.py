@@ -14,6 +14,7 @@ from coppice.learning import LEARN, LIMIT, START_UNASKED, learns_unasked, starte
 
 PAIRS = re.compile(r"(ordered:)?\d+x\d+(,\d+x\d+)*(/budget:\d+)?")  # Of two sizes together.
 PROBES, FAR = 6, (37, 101)  # Sizes to try near a size, and steps to those far away.
+STEPPED = {"linear": "linear:16", "geometric": "geometric:1.25:8", "ramp": "ramp:4:16"}
 KINDS = ("auto", "dynamic", "maybe_dynamic", "static")
 
 
@@ -176,6 +177,9 @@ def policy_of(policy):
     if isinstance(policy, (tuple, list)) and len(policy) == 2 and isinstance(policy[0], (
             str, os.PathLike)) and isinstance(policy[1], int):
         text = policy[0].strip() if isinstance(policy[0], str) else policy[0]
+        if text in STEPPED:
+            raise InvalidArgument(f"{policy!r}: {policy[1]} is the largest bucket, but '{text}' also "
+                                  f"takes a step: write it as in \"{STEPPED[text]}\"")
         return (json_of(text) if is_path(text) else text), policy[1]
     try:
         return listed(map(operator.index, policy)), None

@@ -443,7 +443,7 @@ class DimTest(WrapCase):
 
     def test_a_policy_that_there_is_not_is_told_with_its_dim(self):
         for policy in ("pow3", "pow2", "linear:0", [0, 4], [], ("pow2", -1), 3, [1.5],
-                       ("pow2", "4")):
+                       ("linear", 8), ("pow2", "4")):
             with self.assertRaisesRegex(InvalidArgument, "Dim rows: "):
                 coppice.Dim("rows", policy=policy)
         with self.assertRaisesRegex(Unimplemented, "Dim rows: .*version"):

@@ -44,7 +44,8 @@ def detached(result):
             copies = copies or iter(value.lease.detach())
             return torch.from_dlpack(next(copies))
         if isinstance(value, (tuple, list)):
-            return type(value)(map(walk, value))
+            members = map(walk, value)
+            return type(value)(*members) if hasattr(value, "_fields") else type(value)(members)
         if isinstance(value, dict):
             return {key: walk(member) for key, member in value.items()}
         return value

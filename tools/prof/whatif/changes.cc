@@ -109,6 +109,8 @@ class Changer {
   absl::Status DropBucket(const std::string& text,
                           int program,
                           const std::vector<int64_t>& extents);
+  // Names of sizes of these programs that may be padded; "" if there are none.
+  std::string PaddedSizes(const std::vector<int>& programs) const;
   std::string BucketList(const std::vector<int>& programs) const;
 
   const TracedCalls& traced_;
@@ -163,10 +165,24 @@ absl::Status Changer::SetPolicies(const std::string& text) {
     changed += *set;
   }
   if (changed > 0) return absl::OkStatus();
+  const std::string sizes = PaddedSizes(whose.programs);
+  if (sizes.empty())
+    return InvalidArgument("--policy {}: no size may be padded; leave the option out",
+                           Printable(text));
   return InvalidArgument(
-      "--policy {}: {}; name the PROGRAM.SYMBOL of a size that may be padded", Printable(text),
-      whose.symbol.empty() ? "no size may be padded"
-                           : fmt::format("'{}' is not a size that may be padded", whose.symbol));
+      "--policy {}: '{}' is not a size that may be padded; the sizes that may be padded are {}",
+      Printable(text), Printable(whose.symbol), sizes);
+}
+
+std::string Changer::PaddedSizes(const std::vector<int>& programs) const {
+  std::set<std::string> names;
+  for (const int program : programs) {
+    const ProgramSpec& spec = made_.specs[static_cast<size_t>(program)];
+    for (int symbol = 0; symbol < static_cast<int>(spec.symbols.size()); ++symbol) {
+      if (MayHavePolicy(spec, symbol)) names.insert(spec.symbols[static_cast<size_t>(symbol)].name);
+    }
+  }
+  return Printable(fmt::format("{}", fmt::join(names, ", ")));
 }
 
 // How many policies of the program were set.
