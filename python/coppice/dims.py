@@ -178,8 +178,8 @@ def policy_of(policy):
             str, os.PathLike)) and isinstance(policy[1], int):
         text = policy[0].strip() if isinstance(policy[0], str) else policy[0]
         if text in STEPPED:
-            raise InvalidArgument(f"{policy!r}: {policy[1]} is the largest bucket, but '{text}' also "
-                                  f"takes a step: write it as in \"{STEPPED[text]}\"")
+            raise InvalidArgument(f"{policy!r}: {policy[1]} is the largest bucket, and '{text}' "
+                                  f"has no step; give one, as in \"{STEPPED[text]}\"")
         return (json_of(text) if is_path(text) else text), policy[1]
     try:
         return listed(map(operator.index, policy)), None
