@@ -31,8 +31,9 @@ def writable(tensor, name):
         return tensor.detach()  # Which a tensor with gradients could not be written to by.
     if kind == "numpy" and tensor.flags.writeable:
         return tensor
-    what = "is read-only" if kind == "numpy" else f"is a {type(tensor).__name__} of {kind}"
-    raise InvalidArgument(f"{name} {what}, but the program writes to it; on the emulator give "
+    what = ("is read-only" if kind == "numpy" else f"is on {tensor.device}" if kind == "torch" else
+            f"is a {type(tensor).__name__} of {kind}")
+    raise InvalidArgument(f"{name} {what}, so the program cannot write to it; on the emulator give "
                           "the result of Device.upload(tensor), a PyTorch tensor on the CPU, or "
                           "a writable NumPy array")
 

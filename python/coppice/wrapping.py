@@ -521,8 +521,8 @@ class Call:
 def check_static(device, path, tensor):
     """Raises InvalidArgument for a tensor of the host, which the emulator's kernels cannot read."""
     if device.kind == "emulator" and not isinstance(tensor, (_core.Tensor, _core.Output)):
-        raise InvalidArgument(f"{path} is static; on the emulator pass the result of "
-                              "Device.upload(tensor)")
+        raise InvalidArgument(f"{path} is a static input, but is in host memory; on the emulator "
+                              "pass the result of Device.upload(tensor)")
 
 
 def shallow_key(args):
@@ -593,8 +593,9 @@ class Variant:
         if not written:
             return learned
         if any(dims[name].policy is not None for name in learned):
-            raise InvalidArgument(f"{wrapped.name}: buckets are learned by recording on zeros, "
-                                  f"which would write to {written[0]}; give another policy")
+            raise InvalidArgument(
+                f"{wrapped.name}: a learned policy records new buckets by running them on inputs "
+                f"of zeros, and those runs would write to {written[0]}; give another policy")
         return []
 
     def symbol(self, name, dim, pads):

@@ -208,7 +208,7 @@ NESTED = """
     reasons = [reason for report in coppice.torch.report(inner) for reason in report.reasons]
     assert any("called by an operator" in reason for reason in reasons), reasons
     refusals = [reason for report in coppice.torch.report(inner) for reason in report.refusals]
-    assert any("waits for a thread" in reason for reason in refusals), refusals
+    assert any("waits for another thread" in reason for reason in refusals), refusals
     assert any(report.lifted for report in coppice.torch.report(inner))
     x = torch.randn(3, 4)
     for _ in range(5):

@@ -298,7 +298,7 @@ class VariantTest(WrapCase):
     def test_a_static_argument_of_the_host_is_refused_by_its_name(self):
         for w in (numbers(5), device.upload(numbers(5)).to_host()):
             with wrap(lambda x, w: (scaled(x), scaled(w)), static="w") as fn:
-                with self.assertRaisesRegex(InvalidArgument, "w is static.*upload"):
+                with self.assertRaisesRegex(InvalidArgument, "w is a static input.*upload"):
                     fn(numbers(3), w)
 
     def test_static_arguments_are_bound_where_they_lie(self):

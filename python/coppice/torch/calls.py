@@ -23,8 +23,9 @@ import torch
 
 INSIDE = ("it is called by an operator that PyTorch runs for coppice, and cannot run inside that "
           "operator")
-AWAITED = ("an operator that PyTorch runs for coppice waits for a thread, which may be the "
-           "thread of this call")
+AWAITED = ("this call would have to wait for an operator that PyTorch runs for coppice, and that "
+           "operator waits for another thread, perhaps this one; do not wait for threads or "
+           "futures inside an operator")
 
 _thread = threading.local()
 _threads = set()  # That run operators, by their numbers.
