@@ -119,6 +119,8 @@ class SharedStorageTest(BackendTest):
             lambda a: (a, a[a.shape[0] // 2:], a.fill_(1))[:2])(x.t() * 2),
         "a part of an argument's column that is written": lambda x: (
             lambda a: (a[1:].copy_(a[:-1].clone()), a.chunk(2)[0]))(x[:, 1])[1],
+        "computed into a part of another": lambda x: (
+            lambda a: (a[:-1], torch.stack([x, a]).chunk(2)[1]))(x.relu()),
         "rows of it": lambda x: (
             lambda a, b: (a.fill_(1), *b))(*(lambda a: (a, a.split(2)))(x.t() * 2)),
         "of a library's operator": lambda x: (lambda a: (a.t(), a))(torch.cumprod(x, 1).sort()[0]),

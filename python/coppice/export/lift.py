@@ -57,7 +57,6 @@ class Lifter:
         self.values, self.buffers, self.steps, self.simplified = {}, {}, [], {}
         self.inputs, self.outputs, self.written = [], [], set()
         self.layouts = {}  # Of temporaries: dtype, shape, strides.
-        self.begins = {}  # Byte of its buffer from which as_strided of a node counts, if not 0.
 
     def run(self, results):
         """Fills buffers, steps, inputs and outputs. `results` are the fake tensors that the graph
@@ -86,7 +85,6 @@ class Lifter:
         elif node.target in (torch.as_strided, retyped):
             lift = self.view if node.target is torch.as_strided else self.retyped
             self.values[node] = lift(*node.args)
-            self.begins[node] = self.begins.get(node.args[0], 0)
         elif node.target is triton_kernel_wrapper_mutation:
             self.lift_launch(node)
         elif node.target is operator.getitem and isinstance(self.values.get(node.args[0]), tuple):
@@ -183,7 +181,7 @@ class Lifter:
         """as_strided counts its offset from the beginning of the tensor that Inductor treats as a
         buffer."""
         base = self.values[source]
-        begin = self.begins.get(source, 0) + self.number(offset) * ELEMENT_BYTES[base.dtype]
+        begin = base.offset + self.number(offset) * ELEMENT_BYTES[base.dtype]
         shape, strides = (tuple(self.number(size) for size in sizes) for sizes in (shape, strides))
         return Tensor(base.buffer, begin, base.dtype, shape, strides)
 
@@ -200,7 +198,7 @@ class Lifter:
         given, base = source.meta["val"], self.values[source]
         if (value.is_conj(), value.is_neg()) != (given.is_conj(), given.is_neg()):
             return False
-        offset = self.begins[node] = base.offset + self.simplify(
+        offset = base.offset + self.simplify(
             size_of(value.storage_offset()) * value.itemsize -
             size_of(given.storage_offset()) * given.itemsize)
         self.values[node] = self.tensor_of(base.buffer, value, offset)
