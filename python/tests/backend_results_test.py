@@ -215,6 +215,13 @@ class OverlappingTest(BackendTest):
                 self.assertTrue(torch.equal(fn(given), right))
                 self.assertEqual([lifted], [one.lifted for one in coppice.torch.report(fn)])
 
+    def test_a_result_that_begins_before_what_it_is_a_view_of_is_not_lifted(self):
+        def before(x):  # Which is a column: its storage begins before it.
+            x[1:].copy_(x[:-1].clone())
+            return x.as_strided((2,), (1,), 0)
+
+        self.compare(before, lambda size: (rows(size)[0][:, 1],), lifted=False)
+
     def test_what_is_saved_for_backward_may_overlap(self):
         class Masked(nn.Module):
             def __init__(self):
