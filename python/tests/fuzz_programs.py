@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from fuzz_data import drawn, indices
-from fuzz_operators import BITS, CLOSE, OPERATORS, ROUNDED, VALUE
+from fuzz_operators import BITS, CLOSE, INTEGERS, OPERATORS, ROUNDED, VALUE
 
 ELEMENTS_MAX = 1500  # Of one tensor.
 # Of exact numbers by type: the largest, and how many there are between 0 and 1.
@@ -148,6 +148,8 @@ class Trial:
             raise Invalid(f"{line.text}: reads what is not there")
         if not line.makes and any(map(overlaps, self.values(line.reads[0]))):
             raise Invalid(f"{line.text}: writes elements onto each other")
+        if self.is_open(line):
+            raise Invalid(f"{line.text}: out of range")
         self.execute(line)
         for name in line.makes:
             if not all(isinstance(value, torch.Tensor) for value in self.values(name)):
@@ -174,11 +176,18 @@ class Trial:
             for value in values:
                 if (value.detach().abs() > LARGEST).any():
                     raise Invalid(f"{line.text}: large numbers")
-        if line.operator == "to_integer" and any(
-                not (scope[read].detach().abs() < 100).all()
-                for scope in self.scopes for read in line.reads):
-            raise Invalid(f"{line.text}: out of range")
         self.lower(name, level)
+
+    def is_open(self, line):
+        """Whether a line converts numbers to integers that cannot hold them: no rule says what they
+        become."""
+        if line.operator not in ("to_integer", "copy_"):
+            return False
+        into, source = self.values(line.reads[0]), self.values(line.reads[-1])
+        integers = line.operator == "to_integer" or into[0].dtype in INTEGERS
+        least = 0 if into[0].dtype == torch.uint8 else -100
+        return integers and source[0].is_floating_point() and not all(
+            ((least <= value) & (value < 100)).all() for value in source)
 
     def differentiate(self):
         """Whether the results have gradients, and PyTorch can compute them. Errors: Invalid."""

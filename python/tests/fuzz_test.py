@@ -88,7 +88,10 @@ class FuzzTest(unittest.TestCase):
     def test_what_eager_leaves_open_is_no_program(self):
         for lines in ([("expand", "v0 = x0[None].expand(2, *x0.shape)"), ("fill_", "v0.fill_(3)")],
                       [("sin", "v0 = torch.sin(x0)"), ("floor", "v1 = v0.floor()")],
-                      [("index", "v0 = x0[x0.shape[0]]")]):
+                      [("index", "v0 = x0[x0.shape[0]]")],
+                      [("clone", "v0 = x0 / 0"), ("to_integer", "v1 = v0.to(torch.int32)")],
+                      [("clone", "v0 = x0 / 0"), ("view_dtype", "v1 = v0.view(torch.int32)"),
+                       ("copy_", "v1.copy_(v0)")]):
             with self.subTest(lines), self.assertRaises(Invalid):
                 Trial(written(*lines, results=("v0",)))
 
