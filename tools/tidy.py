@@ -23,7 +23,8 @@ VENDORED = "include/dlpack/"  # As its project publishes it.
 OPEN_HEADERS = {"base/json_document.h", "base/json_fields.h", "runtime/device_image.h",
                 "runtime/package/cubin.h",
                 "runtime/emulator/ptx/executor.h", "runtime/emulator/ptx/launch.h",
-                "runtime/emulator/ptx/program.h", "runtime/emulator/ptx/tensor_map.h",
+                "runtime/emulator/ptx/program.h", "runtime/emulator/ptx/taint.h",
+                "runtime/emulator/ptx/tensor_map.h",
                 "runtime/package/container.h",
                 "runtime/package/digest.h", "runtime/package/mapped_file.h",
                 "runtime/package/zip_writer.h"}

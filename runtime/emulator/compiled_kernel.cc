@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "runtime/emulator/fault.h"
 #include "runtime/emulator/ptx/executor.h"
+#include "runtime/emulator/ptx/taint.h"
 
 namespace coppice::emulator {
 namespace {
@@ -103,6 +105,7 @@ struct Execution {
 
 Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
   ptx::Outcome executed;
+  const size_t meetings = surroundings.taint == nullptr ? 0 : surroundings.taint->meetings.size();
   const Execution execution{
       .launch = {.kernel = work.kernel.ptx,
                  .grid = work.grid,
@@ -117,6 +120,7 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
                       .checks = surroundings.checks,
                       .clock_ns = static_cast<uint64_t>(surroundings.now_us) * 1000,
                       .print = Print,
+                      .taint = surroundings.taint,
                       .written = surroundings.written},
       .outcome = &executed};
   // Accesses are checked, but another thread may unmap meanwhile what the kernel uses.
@@ -127,6 +131,12 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
       },
       &execution);
   if (faulted.has_value()) return {.fault = DescribeFault(work.kernel.name, *faulted)};
+  if (surroundings.taint != nullptr) {
+    for (ptx::TaintMeeting& met : std::span(surroundings.taint->meetings).subspan(meetings)) {
+      met.program = work.program;
+      met.step = work.step;
+    }
+  }
   Outcome outcome;
   if (executed.fault.has_value()) {
     KernelFinding fault = FindingOf(work, *executed.fault);

@@ -65,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
         "Emulator::Create: compute_capability is {}; pass 80, 86, 89 or 90 (90 means 9.0)",
         options.compute_capability);
   if (options.queue_limit < 1)
-    return InvalidArgument("Emulator::Create: queue_limit is {}; pass at least 1 operation",
+    return InvalidArgument("Emulator::Create: queue_limit is {}; pass 1 or more",
                            options.queue_limit);
   COPPICE_ASSIGN_OR_RETURN(
       const CaptureLegality legality,
@@ -76,9 +76,9 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Create(const Options& option
   const std::lock_guard lock(mutex);
   if (emulator::IsForked())
     return FailedPrecondition(
-        "emulator: this process was forked from a process that has an emulator, and a child cannot "
-        "use its parent's emulator, as with CUDA; start a new process instead of forking, in "
-        "Python with multiprocessing's start method 'spawn'");
+        "emulator: this process was forked from a process that has an emulator; as with CUDA, a "
+        "child cannot use its parent's emulator; start a new process instead of forking (in "
+        "Python, use multiprocessing's start method 'spawn')");
   if (emulator::FindState() != nullptr)
     return FailedPrecondition(
         "Emulator::Create: this process already has an emulator; destroy that emulator first");
@@ -162,6 +162,54 @@ std::vector<KernelFinding> Emulator::kernel_findings() const {
   std::vector<KernelFinding> findings = state.checks.KernelFindings();
   if (state.processor.kernel_fault()) findings.push_back(*state.processor.kernel_fault());
   return findings;
+}
+
+void Emulator::FollowPadding() {
+  if (emulator::IsForked()) return;
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  state.processor.FollowTaint();
+}
+
+void Emulator::MarkInput(DeviceAddress address, int64_t bytes, int input, bool padding) {
+  if (emulator::IsForked()) return;
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  state.processor.taint()->plane.Fill(address, static_cast<uint64_t>(bytes),
+                                      ptx::TaintOfInput(input, padding));
+}
+
+std::optional<PaddingReach> Emulator::FindPadding(DeviceAddress address, int64_t bytes) const {
+  if (emulator::IsForked()) return std::nullopt;
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  const ptx::Taint& taint = *state.processor.taint();
+  for (int64_t byte = 0; byte < bytes; ++byte) {
+    const ptx::TaintWord word = taint.plane.At(address + static_cast<DeviceAddress>(byte));
+    if (!ptx::IsPadding(word)) continue;
+    PaddingReach reach{.byte = byte};
+    for (int input = 0; input < ptx::kTaintInputs; ++input)
+      if ((word >> input & 1) != 0) reach.inputs.push_back(input);
+    const size_t meeting = word >> ptx::kTaintMeetingShift;
+    if (meeting == 0) return reach;
+    const ptx::TaintMeeting& at = taint.meetings[meeting - 1];
+    reach.kernel = at.kernel;
+    reach.block = at.block;
+    reach.thread = at.thread;
+    reach.line = at.line;
+    reach.source = at.source;
+    reach.program = at.program;
+    reach.step = at.step;
+    return reach;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> Emulator::PaddingGaps() const {
+  if (emulator::IsForked()) return {};
+  State& state = emulator::TheState();
+  const std::lock_guard lock(state.mutex);
+  return state.processor.taint()->gaps;
 }
 
 void Emulator::Report(std::string text) {

@@ -25,6 +25,7 @@ struct Surroundings {
   std::span<const ptx::MemoryRange> memory;  // Of the device, ascending.
   ptx::Checks checks;
   std::function<bool(uint64_t begin, uint64_t end)> written;  // As ptx::Environment's.
+  ptx::Taint* taint = nullptr;
   int64_t now_us = 0;
 };
 

@@ -3,6 +3,7 @@
 #include "runtime/emulator/processor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -30,6 +31,7 @@ void Processor::Restart() {
   nodes_executed_ = 0;
   now_us_ = 0;
   written_ = {};
+  taint_.reset();
 }
 
 bool Processor::RunTask(const Operation& operation) {
@@ -56,6 +58,7 @@ bool Processor::Run(const Task& task,
     mutex_.lock();
     if (hides) memory_.Show(true);
     LookAt(outcome, task, operation, node);
+    if (taint_ != nullptr) Taint(task);
     fault = std::move(outcome.fault);
   }
   if (!fault.has_value()) return true;
@@ -70,6 +73,7 @@ Surroundings Processor::SurroundingsOf(const Task& task, int device) {
   Surroundings surroundings{.draw = options_.sequential ? 0 : Draw(), .now_us = now_us_};
   const auto* const kernel = std::get_if<KernelWork>(&task.work);
   if (kernel == nullptr || kernel->kernel.ptx == nullptr) return surroundings;
+  surroundings.taint = taint_.get();
   if (ranges_revision_ != memory_.revision() || ranges_device_ != device) {
     ranges_revision_ = memory_.revision();
     ranges_device_ = device;
@@ -130,6 +134,48 @@ void Processor::LookAt(const Outcome& outcome,
   }
   const auto* const run = std::get_if<GraphRun>(&operation.body);
   checks_.Observe(operation.id, run == nullptr ? nullptr : run->snapshot, node, outcome.touched);
+}
+
+// Host code is followed where it copies: it declares a read and then a write of as many bytes,
+// which are equal afterwards. False: it has read padding otherwise.
+bool Processor::TaintCopies(std::span<const TouchedBytes> touched) {
+  bool followed = true;
+  const auto bytes_of = [](const TouchedBytes& one) { return one.bytes.end - one.bytes.begin; };
+  const auto host = [](const TouchedBytes& one) {
+    return reinterpret_cast<const void*>(one.bytes.begin);
+  };
+  for (size_t i = 0; i < touched.size(); ++i) {
+    const TouchedBytes& one = touched[i];
+    const bool copies = !one.writes && i + 1 < touched.size() && touched[i + 1].writes &&
+                        bytes_of(touched[i + 1]) == bytes_of(one) &&
+                        std::memcmp(host(one), host(touched[i + 1]), bytes_of(one)) == 0;
+    if (copies) {
+      taint_->plane.Copy(one.bytes.begin, touched[++i].bytes.begin, bytes_of(one));
+    } else if (one.writes) {
+      taint_->plane.Fill(one.bytes.begin, bytes_of(one), 0);
+    } else {
+      followed = followed && !ptx::IsPadding(taint_->plane.Joined(one.bytes.begin, bytes_of(one)));
+    }
+  }
+  return followed;
+}
+
+void Processor::Taint(const Task& task) {
+  const auto address = [](const void* host) { return reinterpret_cast<uint64_t>(host); };
+  if (const auto* const copy = std::get_if<CopyWork>(&task.work)) {
+    if (copy->to_host) return;
+    if (copy->from_host)
+      taint_->plane.Fill(address(copy->target), copy->bytes, 0);
+    else
+      taint_->plane.Copy(address(copy->source), address(copy->target), copy->bytes);
+  } else if (const auto* const fill = std::get_if<FillWork>(&task.work)) {
+    taint_->plane.Fill(address(fill->target), fill->count * fill->element_size, 0);
+  } else if (const auto* const kernel = std::get_if<KernelWork>(&task.work)) {
+    if (kernel->kernel.ptx == nullptr && !TaintCopies(task.touched))
+      taint_->AddGap(fmt::format("kernel {}, which runs as host code", kernel->kernel.name));
+  } else if (std::holds_alternative<HostWork>(task.work)) {
+    taint_->AddGap("a host function");
+  }
 }
 
 // The fault if a kernel declares to touch other than device memory, which a host could bear and a

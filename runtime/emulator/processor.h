@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -20,6 +21,7 @@
 #include "runtime/emulator/memory.h"
 #include "runtime/emulator/outcome.h"
 #include "runtime/emulator/ptx/launch.h"
+#include "runtime/emulator/ptx/taint.h"
 #include "runtime/emulator/stream.h"
 #include "runtime/emulator/work.h"
 #include "runtime/emulator/written_bytes.h"
@@ -59,6 +61,10 @@ class Processor {
   // Device memory was written that no operation wrote.
   void NoteWritten(DeviceAddress address, int64_t bytes);
 
+  // Follows padding from now on, and forgets what it followed before.
+  void FollowTaint() { taint_ = std::make_unique<ptx::Taint>(); }
+  ptx::Taint* taint() const { return taint_.get(); }  // Null: padding is not followed.
+
   // The next random number.
   uint64_t Draw();
 
@@ -81,6 +87,9 @@ class Processor {
   std::optional<Fault> FindForeignAccess(const Task& task, int device) const;
   Surroundings SurroundingsOf(const Task& task, int device);
   void LookAt(const Outcome& outcome, const Task& task, const Operation& operation, int node);
+  // What work that is no compiled kernel does with taint.
+  void Taint(const Task& task);
+  bool TaintCopies(std::span<const TouchedBytes> touched);
   void CheckSource(const CopyWork& copy, uint64_t sum);
   bool IsWritten(uint64_t begin, uint64_t end) const;
   void NoteWritten(std::span<const TouchedBytes> touched);
@@ -103,6 +112,7 @@ class Processor {
   uint64_t ranges_revision_ = 0;          // ... as of this revision of memory ...
   int ranges_device_ = -1;                // ... and for this device.
   WrittenBytes written_;                  // Kept if reads of others are looked for.
+  std::unique_ptr<ptx::Taint> taint_;
 };
 
 // Lets device work reach device memory while it lives, and nobody else, if memory is hidden.

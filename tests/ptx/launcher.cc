@@ -52,7 +52,8 @@ Outcome Launcher::RunWith(std::string_view name,
                                    .seed = seed,
                                    .checks = checks,
                                    .clock_ns = 1'000'000,
-                                   .print = [this](std::string_view text) { printed_ += text; }};
+                                   .print = [this](std::string_view text) { printed_ += text; },
+                                   .taint = taint};
   return ptx::Run(launch, environment);
 }
 

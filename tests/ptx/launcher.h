@@ -65,6 +65,7 @@ class Launcher {
 
   uint64_t seed = 1;
   Checks checks = Checks::All(true);
+  Taint* taint = nullptr;  // As Environment::taint.
 
  private:
   template <typename T>

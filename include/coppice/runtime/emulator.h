@@ -126,6 +126,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -134,6 +135,7 @@
 #include "coppice/base/units.h"
 #include "coppice/runtime/driver.h"
 #include "coppice/runtime/kernel_finding.h"
+#include "coppice/runtime/padding_reach.h"
 
 namespace coppice {
 
@@ -272,6 +274,19 @@ class Emulator {
   // What compiled kernels did wrong: the findings of reports(), in their order, then that of
   // fault().
   std::vector<KernelFinding> kernel_findings() const;
+
+  // From now on, follows padding through compiled kernels, copies and fills; forgets what it
+  // followed before. Kernels take several times as long. padding_reach.h says what padding reaches.
+  void FollowPadding();
+  // Says that device memory holds padding of input `input`, or elements of it that are none.
+  // Requires: FollowPadding.
+  void MarkInput(DeviceAddress address, int64_t bytes, int input, bool padding);
+  // Whether padding has reached one of these bytes, and how; nothing: no. Requires: FollowPadding.
+  std::optional<PaddingReach> FindPadding(DeviceAddress address, int64_t bytes) const;
+  // What has run since FollowPadding through which padding cannot be followed: opcodes, host
+  // functions, and kernels that run as host code and read padding, unless they only copy it. If
+  // there is any, an answer of FindPadding may lack something.
+  std::vector<std::string> PaddingGaps() const;
 
   // Adds a report that other code made.
   void Report(std::string text);

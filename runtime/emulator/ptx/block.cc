@@ -58,6 +58,7 @@ void Block::Start(const std::array<unsigned, 3>& position,
   live_ = state_.block_threads;
   waits_in_loop_ = false;
   std::fill(shared_.begin(), shared_.end(), kPoison);
+  if (state_.taint != nullptr) state_.taint->Clear(shared_);
   barriers_ = {};
   arrived_in_.assign(warps_.size() * kLanes, 0);
   block_.running = true;
@@ -251,7 +252,7 @@ std::string Block::DescribeWaiting() const {
       text += fmt::format("{}{}", text.empty() ? "" : "; ", Describe(*warp, fragment));
     }
   }
-  if (others != 0) text += fmt::format("; and {} other threads", others);
+  if (others != 0) text += fmt::format("; other threads: {}", others);
   return text;
 }
 

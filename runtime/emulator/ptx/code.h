@@ -69,9 +69,11 @@ struct Instr {
   uint32_t more = 0;            // The first of further slots, in Code::slots.
   uint32_t guard = kUnguarded;  // Offset of the predicate in the frame.
   bool guard_negated = false;
-  uint8_t flags = 0;    // Of the form; and kNegated.
-  uint16_t form = 0;    // Its index in the table of forms, for counts and messages.
-  uint32_t target = 0;  // Of a branch: an index of Code::instrs; of a call: of Code::calls.
+  uint8_t flags = 0;  // Of the form; and kNegated.
+  uint16_t form = 0;  // Its index in the table of forms, for counts and messages.
+  // Of a branch: an index of Code::instrs; of a call: of Code::calls; of a load or store: bytes of
+  // a lane of its registers; of a mov: elements of its vector, 0: none; of cp.async: bytes.
+  uint32_t target = 0;
   int32_t line = 0;
 };
 

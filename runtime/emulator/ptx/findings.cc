@@ -38,25 +38,28 @@ std::string Finding::Describe() const {
                      thread[2], line, source.empty() ? "" : ", ", source, message);
 }
 
+std::string SourceOf(const Whereabouts& where) {
+  const Code& code = where.code;
+  const size_t pc = static_cast<size_t>(&where.instr - code.instrs.data());
+  if (pc >= code.sources.size() || code.files == nullptr) return {};
+  const Location& source = code.sources[pc];
+  const auto file = code.files->find(source.file);
+  if (file == code.files->end()) return {};
+  return fmt::format("{}:{}", file->second, source.line);
+}
+
 Finding Findings::Describe(Finding::Kind kind,
                            const Whereabouts& where,
                            std::string message,
                            uint64_t address) const {
-  const Code& code = where.code;
-  Finding finding = {.kind = kind,
-                     .kernel = kernel_.code->name,
-                     .block = where.block,
-                     .thread = where.thread,
-                     .line = where.instr.line,
-                     .message = std::move(message),
-                     .address = address};
-  const size_t pc = static_cast<size_t>(&where.instr - code.instrs.data());
-  if (pc < code.sources.size() && code.files != nullptr) {
-    const Location& source = code.sources[pc];
-    const auto file = code.files->find(source.file);
-    if (file != code.files->end()) finding.source = fmt::format("{}:{}", file->second, source.line);
-  }
-  return finding;
+  return {.kind = kind,
+          .kernel = kernel_.code->name,
+          .block = where.block,
+          .thread = where.thread,
+          .line = where.instr.line,
+          .source = SourceOf(where),
+          .message = std::move(message),
+          .address = address};
 }
 
 void Findings::Fault(Finding::Kind kind,

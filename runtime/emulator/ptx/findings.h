@@ -26,6 +26,9 @@ struct Whereabouts {
   const Instr& instr;
 };
 
+// "file.py:12", if the PTX says so.
+std::string SourceOf(const Whereabouts& where);
+
 class Findings {
  public:
   explicit Findings(const Kernel& kernel) : kernel_(kernel) {}

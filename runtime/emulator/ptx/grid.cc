@@ -33,7 +33,11 @@ constexpr int kReruns = 10;
 Grid::Grid(const Launch& launch, const Environment& environment, WarpOrder order)
     : state_(launch, environment, order),
       accesses_(Accesses::Create(state_)),
-      memory_(state_, accesses_.get()) {}
+      memory_(state_, accesses_.get()) {
+  if (environment.taint == nullptr) return;
+  taint_.emplace(*environment.taint);
+  state_.taint = &*taint_;
+}
 
 Outcome Grid::Run() {
   const size_t resident_max =
@@ -89,6 +93,7 @@ bool Grid::DoubtfulRacesChangeNothing() {
   LaunchWrites writes = accesses_->TakeWrites();
   writes.Exchange();
   Environment again = state_.environment;
+  again.taint = nullptr;  // It is known.
   bool same = true;
   again.print = [&same](std::string_view) { same = false; };  // What is printed may differ.
   for (int i = 0; i < kReruns && same; ++i) {

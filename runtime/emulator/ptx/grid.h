@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/emulator/ptx/accesses.h"
@@ -21,6 +22,7 @@
 #include "runtime/emulator/ptx/launch.h"
 #include "runtime/emulator/ptx/launch_state.h"
 #include "runtime/emulator/ptx/memory.h"
+#include "runtime/emulator/ptx/taint_tracker.h"
 
 namespace coppice::ptx {
 
@@ -40,6 +42,7 @@ class Grid {
 
   LaunchState state_;
   std::unique_ptr<Accesses> accesses_;  // Null: nothing is checked.
+  std::optional<TaintTracker> taint_;
   Memory memory_;
 
   std::vector<std::unique_ptr<Cluster>> clusters_;

@@ -22,6 +22,8 @@
 
 namespace coppice::ptx {
 
+struct Taint;
+
 // Device memory that kernels may touch: [begin, end), of one allocation or mapping.
 struct MemoryRange {
   uint64_t begin = 0;
@@ -61,6 +63,7 @@ struct Environment {
   Checks checks;
   uint64_t clock_ns = 0;                        // %globaltimer when it starts.
   std::function<void(std::string_view)> print;  // Of vprintf; null: to nowhere.
+  Taint* taint = nullptr;  // Which bytes padding has reached; null: nobody asks.
   // Whether all of these bytes of global memory were written before the launch.
   std::function<bool(uint64_t begin, uint64_t end)> written;
 };

@@ -13,6 +13,7 @@
 #include "runtime/emulator/ptx/frame.h"
 #include "runtime/emulator/ptx/launch.h"
 #include "runtime/emulator/ptx/program.h"
+#include "runtime/emulator/ptx/taint_observer.h"
 
 namespace coppice::ptx {
 
@@ -56,6 +57,7 @@ struct LaunchState {
   Findings findings;
   Draw draw;
   FramePool frames;
+  TaintObserver* taint = nullptr;  // Null: taint is not followed.
 };
 
 }  // namespace coppice::ptx

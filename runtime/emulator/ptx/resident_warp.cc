@@ -107,11 +107,27 @@ void ResidentWarp::Start(const Position& at, uint32_t lanes) {
   frame->lanes = lanes;
   frame->depth = 0;
   frame->memory = 0;
+  if (state_.taint != nullptr) {
+    state_.taint->Start(*this);
+    state_.taint->Start(*frame);
+    state_.taint->Clear(thread_memory_);
+  }
   Add(lanes, 0, frame);
   parted_ = false;
 }
 
 Rest ResidentWarp::Run(int64_t instructions) {
+  return state_.taint == nullptr ? RunAs<false>(instructions) : RunAs<true>(instructions);
+}
+
+template <bool follows_taint>
+Step ResidentWarp::Execute(const Instr& instr) {
+  if constexpr (follows_taint) return state_.taint->Execute(*this, instr);
+  return instr.handler(*this, instr);
+}
+
+template <bool follows_taint>
+Rest ResidentWarp::RunAs(int64_t instructions) {
   counted_ = executed_;
   BeginRun(instructions);
   rest_ = Rest::kQuantum;
@@ -122,18 +138,20 @@ Rest ResidentWarp::Run(int64_t instructions) {
     for (;;) {
       at_ = instr;
       if (instr->guard == Instr::kUnguarded) [[likely]] {
-        step = instr->handler(*this, *instr);
+        step = Execute<follows_taint>(*instr);
       } else {
         step = Step::kNext;
         const uint32_t lanes = GuardOf(*instr);
         if (lanes == active_) {
-          step = instr->handler(*this, *instr);
+          step = Execute<follows_taint>(*instr);
         } else {
           kept_out_ += active_lanes_ - std::popcount(lanes);
           if (lanes != 0) {
             mask_ = lanes;
-            step = instr->handler(*this, *instr);
+            step = Execute<follows_taint>(*instr);
             mask_ = active_;
+          } else if constexpr (follows_taint) {
+            state_.taint->Skip(*this, *instr);
           }
         }
       }

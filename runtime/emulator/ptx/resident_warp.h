@@ -178,6 +178,10 @@ class ResidentWarp final : public Warp, private Warp::Control {
   }
 
  private:
+  template <bool follows_taint>
+  Step Execute(const Instr& instr);
+  template <bool follows_taint>
+  Rest RunAs(int64_t instructions);
   bool Gather(Warp& warp, uint32_t members, Step& step) override;
   Step RestRunning();
 

@@ -30,7 +30,10 @@ void CopyPlaces(ResidentWarp& warp,
     for (uint32_t left = lanes; left != 0; left &= left - 1) {
       std::byte* const memory =
           warp.thread_memory() + std::countr_zero(left) * warp.thread_stride();
-      std::memcpy(memory + to_memory + to[i].offset, memory + from_memory + from[i].offset, bytes);
+      const std::byte* const source = memory + from_memory + from[i].offset;
+      std::byte* const target = memory + to_memory + to[i].offset;
+      std::memcpy(target, source, bytes);
+      if (warp.state().taint != nullptr) warp.state().taint->Copy(source, target, bytes);
     }
   }
 }
@@ -83,6 +86,7 @@ bool ResidentWarp::Call(const Code& callee, const CallSite& site, uint32_t lanes
     frame->lanes = 0;
     frame->depth = caller->depth + 1;
     frame->memory = memory;
+    if (state_.taint != nullptr) state_.taint->Start(*frame);
   }
   frame->lanes |= lanes;
   CopyPlaces(*this, lanes, site.arguments, caller->memory, callee.parameters, memory);

@@ -34,32 +34,17 @@ uint32_t IgnoringLanes(const Warp& warp, const Instr& instr) {
 }
 
 // d: the target's address, a: the source's.
-template <uint8_t bytes>
 Step CopyAsync(Warp& warp, const Instr& instr) {
-  const auto from_offset = static_cast<int32_t>(instr.immediate);
-  const auto to_offset = static_cast<int32_t>(instr.immediate >> 32);
-  const LaneAddresses from(warp, instr.a, (instr.flags & kNarrowSource) != 0, from_offset);
-  const LaneAddresses to(warp, instr.d, (instr.flags & kNarrowTarget) != 0, to_offset);
-  const uint32_t* const sizes =
-      (instr.flags & kSourceBytes) != 0 ? warp.From<uint32_t>(instr.c) : nullptr;
-  const uint32_t ignoring = IgnoringLanes(warp, instr);
-  AsyncCopies::Copy copy;
-  copy.bytes = bytes;
+  const AsyncCopies::Copy copy = AsyncCopyOf(warp, instr);
   for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
     const int lane = std::countr_zero(lanes);
-    if (to[lane] >> kRankShift == 0) continue;
+    if (copy.to[lane] >> kRankShift == 0) continue;
     static_cast<ResidentWarp&>(warp).Fault(
         Finding::Kind::kIllegalAddress, lane,
-        fmt::format("writes {} bytes at {:#x}, outside the block's own shared memory", bytes,
-                    to[lane]),
-        to[lane]);
+        fmt::format("writes {} bytes at {:#x}, outside the block's own shared memory", copy.bytes,
+                    copy.to[lane]),
+        copy.to[lane]);
     return Step::kStop;
-  }
-  for (int lane = 0; lane < kLanes; ++lane) {
-    copy.to[lane] = to[lane];
-    copy.from[lane] = from[lane];
-    const uint32_t size = sizes == nullptr ? bytes : std::min<uint32_t>(sizes[lane], bytes);
-    copy.read[lane] = (ignoring >> lane & 1) != 0 ? 0 : static_cast<uint8_t>(size);
   }
   return warp.async().copies.Start(warp, copy) ? Step::kNext : Step::kStop;
 }
@@ -74,7 +59,7 @@ bool DecodeCopyAsync(FunctionDecoder& decoder, const Instruction& from, Instr& t
   const uint64_t bytes = operands.Integer();
   if (!operands.ok()) return false;
   if (!FitsOffset(target.offset) || !FitsOffset(source.offset))
-    return decoder.Fail("cp.async: an offset has more than 32 bits");
+    return decoder.Fail("cp.async: an offset does not fit in a signed 32-bit integer");
   to.d = target.base;
   to.a = source.base;
   to.immediate = target.offset << 32 | (source.offset & 0xffffffff);
@@ -89,13 +74,9 @@ bool DecodeCopyAsync(FunctionDecoder& decoder, const Instruction& from, Instr& t
       to.flags |= kSourceBytes;
     }
   }
-  if (bytes == 16)
-    to.handler = CopyAsync<16>;
-  else if (bytes == 8 && !only16)
-    to.handler = CopyAsync<8>;
-  else if (bytes == 4 && !only16)
-    to.handler = CopyAsync<4>;
-  else
+  to.handler = CopyAsync;
+  to.target = static_cast<uint32_t>(bytes);
+  if (bytes != 16 && (only16 || (bytes != 8 && bytes != 4)))
     operands.Fail(only16 ? "must copy 16 bytes" : "must copy 4, 8 or 16 bytes");
   return operands.ok();
 }
@@ -130,6 +111,25 @@ bool DecodeCreatePolicy(FunctionDecoder& decoder, const Instruction& from, Instr
 }
 
 }  // namespace
+
+AsyncCopies::Copy AsyncCopyOf(const Warp& warp, const Instr& instr) {
+  const auto from_offset = static_cast<int32_t>(instr.immediate);
+  const auto to_offset = static_cast<int32_t>(instr.immediate >> 32);
+  const LaneAddresses from(warp, instr.a, (instr.flags & kNarrowSource) != 0, from_offset);
+  const LaneAddresses to(warp, instr.d, (instr.flags & kNarrowTarget) != 0, to_offset);
+  const uint32_t* const sizes =
+      (instr.flags & kSourceBytes) != 0 ? warp.From<uint32_t>(instr.c) : nullptr;
+  const uint32_t ignoring = IgnoringLanes(warp, instr);
+  AsyncCopies::Copy copy;
+  copy.bytes = static_cast<uint8_t>(instr.target);
+  for (int lane = 0; lane < kLanes; ++lane) {
+    copy.to[lane] = to[lane];
+    copy.from[lane] = from[lane];
+    const uint32_t size = sizes == nullptr ? instr.target : std::min(sizes[lane], instr.target);
+    copy.read[lane] = (ignoring >> lane & 1) != 0 ? 0 : static_cast<uint8_t>(size);
+  }
+  return copy;
+}
 
 std::span<const Form> AsyncForms() {
   static const FormTable rows = [] {

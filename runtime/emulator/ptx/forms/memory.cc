@@ -300,7 +300,7 @@ bool DecodeAccess(FunctionDecoder& decoder, const Instruction& from, Instr& to) 
   }
   const Handlers handlers = HandlersFor(opcode->type, bytes);
   if (handlers.load == nullptr)
-    return decoder.Fail("a register of this width cannot hold the type of the instruction");
+    return decoder.Fail("a register has the wrong width for the type of the instruction");
 
   const bool of_bank = opcode->space == Space::kParam && !address->narrow &&
                        address->base.area == static_cast<uint32_t>(Area::kConstants);
@@ -311,6 +311,7 @@ bool DecodeAccess(FunctionDecoder& decoder, const Instruction& from, Instr& to) 
                                   (address->narrow ? AccessFlags::kNarrow : 0) |
                                   (opcode->strong ? AccessFlags::kStrong : 0) |
                                   static_cast<int>(opcode->space) << AccessFlags::kSpaceShift);
+  to.target = static_cast<uint32_t>(bytes);
   to.d = slots[0];
   if (slots.size() > 1) to.more = decoder.Append(slots);
   return true;

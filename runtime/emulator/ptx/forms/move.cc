@@ -10,6 +10,7 @@
 
 #include "runtime/emulator/ptx/decoder.h"
 #include "runtime/emulator/ptx/forms/families.h"
+#include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/forms/table.h"
 
 namespace coppice::ptx::COPPICE_PTX_TARGET {
@@ -122,6 +123,8 @@ bool DecodeMov(FunctionDecoder& decoder, const Instruction& from, Instr& to) {
     to.handler = EachLane<Copy<Whole>>::Run;
     return true;
   }
+  to.target = static_cast<uint32_t>(parts.size());
+  if (unpacks) to.flags |= kFormFlag;
   int register_bytes = 0;
   if (!(ChooseParts<Whole, Parts>(part_bytes, unpacks, to, &register_bytes) || ...))
     return decoder.Fail("the emulator does not support vector elements of this width");

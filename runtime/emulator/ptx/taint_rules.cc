@@ -1,0 +1,168 @@
+// Rules follow from the letters and the name of a form.
+
+#include "runtime/emulator/ptx/taint_rules.h"
+
+#include <algorithm>
+#include <cctype>
+#include <initializer_list>
+#include <string_view>
+
+#include "runtime/emulator/ptx/form_table.h"
+#include "runtime/emulator/ptx/forms/access.h"
+
+namespace coppice::ptx {
+namespace {
+
+using Kind = TaintRule::Kind;
+
+int BytesOfLetter(char letter) {
+  switch (letter) {
+    case 'h':
+      return 2;
+    case 'w':
+      return 4;
+    case 'd':
+      return 8;
+    case 'x':
+      return 16;
+    default:
+      return 0;
+  }
+}
+
+// As form.h describes them; integers have no slot.
+std::vector<TaintOperand> OperandsOf(std::string_view letters) {
+  std::vector<TaintOperand> operands;
+  while (!letters.empty()) {
+    const char letter = letters.front();
+    letters.remove_prefix(1);
+    int count = 0;
+    for (; !letters.empty() && letters.front() >= '0' && letters.front() <= '9';
+         letters.remove_prefix(1))
+      count = count * 10 + (letters.front() - '0');
+    const char lower = static_cast<char>(std::tolower(letter));
+    if (letter == '|' || lower == 'i') continue;
+    operands.insert(operands.end(), static_cast<size_t>(std::max(count, 1)),
+                    {.written = letter != lower, .bytes = BytesOfLetter(lower)});
+  }
+  return operands;
+}
+
+bool Mentions(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool IsOneOf(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// Forms that name registers by their letters.
+Kind KindByLetters(std::string_view name,
+                   std::string_view base,
+                   const std::vector<TaintOperand>& operands) {
+  const bool words =
+      std::ranges::all_of(operands, [](const TaintOperand& each) { return each.bytes == 4; });
+  const bool writes = std::ranges::any_of(operands, &TaintOperand::written);
+  if (base == "selp") return Kind::kSelect;
+  if (base == "and") return Kind::kAnd;
+  if (base == "or") return Kind::kOr;
+  if (base == "prmt") return name == "prmt.b32" ? Kind::kPermute : Kind::kByLane;
+  if (base == "shfl") return Kind::kShuffle;
+  if (base == "mma") return Kind::kMatrix;
+  if (IsOneOf(base, {"vote", "match", "redux", "movmatrix", "wmma"})) return Kind::kWarp;
+  if (IsOneOf(base, {"bar", "barrier"})) return writes ? Kind::kGap : Kind::kNothing;
+  if (IsOneOf(base, {"wgmma", "cp"}))
+    return Mentions(name, "wait_group") ? Kind::kNothing : Kind::kGap;
+  if (base == "cvt" && operands.size() == 3 && Mentions(name, "x2.f32") && words)
+    return Kind::kPack;
+  if (IsOneOf(base, {"xor", "not", "mov", "lop3"}) && !Mentions(name, "lop3.and") &&
+      !Mentions(name, "lop3.or"))
+    return Kind::kParts;
+  if (IsOneOf(base, {"mul", "mad"}) && Mentions(name, ".lo.")) return Kind::kProduct;
+  const bool packed =
+      Mentions(name, ".f16x2") || Mentions(name, ".bf16x2") || Mentions(name, "16x2");
+  if (packed && words && base != "cvt") return Kind::kParts;
+  return Kind::kByLane;
+}
+
+// Forms that a function decodes.
+Kind KindByName(std::string_view name, std::string_view base) {
+  if (IsOneOf(base, {"ld", "ldu"})) return Kind::kLoad;
+  if (base == "st") return Kind::kStore;
+  if (IsOneOf(base, {"atom", "red"})) return Kind::kAtomic;
+  if (base == "mov") return Kind::kMove;
+  if (base == "cvt") return Kind::kConvert;
+  if (base == "ldmatrix") return Kind::kLoadMatrices;
+  if (base == "stmatrix") return Kind::kStoreMatrices;
+  if (name.starts_with("cp.async.ca.") || name.starts_with("cp.async.cg.")) return Kind::kCopyAsync;
+  if (IsOneOf(base, {"cp", "tensormap", "wgmma", "wmma"}))
+    return Mentions(name, "commit_group") || Mentions(name, "wait_group") ||
+                   Mentions(name, "wait_all") || Mentions(name, "prefetch") ||
+                   Mentions(name, "fence")
+               ? Kind::kNothing
+               : Kind::kGap;
+  if (base == "barrier" || base == "bar")
+    return Mentions(name, ".red") ? Kind::kGap : Kind::kNothing;
+  return Kind::kNothing;
+}
+
+int NumberBehind(std::string_view name, std::string_view mark) {
+  size_t at = name.find(mark);
+  if (at == std::string_view::npos) return 0;
+  int number = 0;
+  for (at += mark.size(); at < name.size() && name[at] >= '0' && name[at] <= '9'; ++at)
+    number = number * 10 + (name[at] - '0');
+  return number;
+}
+
+// Of the type that the name ends with.
+int ElementBytes(std::string_view name) {
+  const std::string_view type = name.substr(name.rfind('.') + 1);
+  const bool packed = type.ends_with("x2");
+  const std::string_view digits = packed ? type.substr(0, type.size() - 2) : type;
+  const size_t first = digits.find_first_of("0123456789");
+  return (packed ? 2 : 1) * NumberBehind(digits, digits.substr(0, first)) / 8;
+}
+
+TaintRule Make(const Form& form) {
+  const std::string_view name = form.name;
+  const std::string_view base = name.substr(0, name.find('.'));
+  TaintRule rule{.operands = OperandsOf(form.operands)};
+  rule.kind =
+      rule.operands.empty() ? KindByName(name, base) : KindByLetters(name, base, rule.operands);
+  rule.parts_lanes = IsOneOf(base, {"bra", "brx", "exit", "ret"});
+  switch (rule.kind) {
+    case Kind::kMatrix:
+      rule.rows = Mentions(name, ".m8n8") ? 8 : 16;
+      break;
+    case Kind::kLoadMatrices:
+    case Kind::kStoreMatrices:
+      rule.rows = NumberBehind(name, ".x");
+      rule.transposed = Mentions(name, ".trans");
+      break;
+    case Kind::kLoad:
+    case Kind::kStore:
+    case Kind::kAtomic:
+    case Kind::kMove:
+      rule.element_bytes = ElementBytes(name);
+      rule.swaps = Mentions(name, ".cas.");
+      break;
+    default:
+      break;
+  }
+  return rule;
+}
+
+}  // namespace
+
+const TaintRule& TaintRuleOf(size_t form) {
+  static const std::vector<TaintRule> rules = [] {
+    std::vector<TaintRule> made;
+    for (const Form& each : AllForms())
+      made.push_back(Make(each));
+    return made;
+  }();
+  return rules[form];
+}
+
+}  // namespace coppice::ptx
