@@ -19,7 +19,7 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/tools/command_outcome.h"
-#include "tests/tools/trace_builder.h"
+#include "tests/tools/ptx_runs.h"
 #include "tools/ptx/kernel_argument.h"
 #include "tools/ptx/kernel_memory.h"
 #include "tools/ptx/ptx.h"
@@ -39,8 +39,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
-
-constexpr const char* kPtxHeader = ".version 9.0\n.target sm_80\n.address_size 64\n";
 
 // y[i] = x[i] * factor for i < n, with 12 bytes of shared memory that nobody uses.
 constexpr const char* kScaleText = R"(
@@ -117,55 +115,6 @@ constexpr const char* kRefusedText = R"(
   ret;
 }
 )";
-
-class PtxFile : public TemporaryFile {
- public:
-  explicit PtxFile(const char* kernels, const std::string& name = "k.ptx")
-      : TemporaryFile(std::string(kPtxHeader) + kernels, name) {}
-};
-
-template <typename T>
-std::string FormatArray(DType dtype,
-                        const std::vector<int64_t>& dims,
-                        const std::vector<T>& values) {
-  return FormatNpy(dtype, dims, std::as_bytes(std::span(values)));
-}
-
-template <typename T>
-std::vector<T> ValuesInFile(const TemporaryFile& file) {
-  const absl::StatusOr<NpyArray> array = ReadNpy(file.path());
-  EXPECT_OK(array);
-  if (!array.ok()) return {};
-  std::vector<T> values(array->bytes.size() / sizeof(T));
-  std::memcpy(values.data(), array->bytes.data(), array->bytes.size());
-  return values;
-}
-
-// A path of the test at which there is nothing.
-class PtxTarget : public TemporaryFile {
- public:
-  explicit PtxTarget(const std::string& name) : TemporaryFile("", name) {
-    std::filesystem::remove(path());
-  }
-  bool Exists() const { return std::filesystem::exists(path()); }
-};
-
-CommandOutcome RunPtx(const PtxFile& file,
-                      const std::string& kernel,
-                      const std::string& block,
-                      const std::vector<std::string>& arguments,
-                      const std::vector<std::string>& more = {}) {
-  std::vector<std::string> all = {"ptx",    "run", file.path(), kernel,
-                                  "--grid", "1",   "--block",   block};
-  for (const std::string& argument : arguments)
-    all.insert(all.end(), {"--arg", argument});
-  all.insert(all.end(), more.begin(), more.end());
-  return RunCoppice(all);
-}
-
-nlohmann::json ParsePtxJson(const CommandOutcome& outcome) {
-  return nlohmann::json::parse(outcome.out, nullptr, /*allow_exceptions=*/false);
-}
 
 void ExpectPtxRefused(const CommandOutcome& outcome, const std::string& part) {
   EXPECT_EQ(outcome.code, kExitUsage) << outcome.err;
@@ -301,9 +250,41 @@ TEST(PtxRunTest, TextSaysTheSame) {
   EXPECT_THAT(outcome.err, IsEmpty());
   EXPECT_THAT(outcome.out, StartsWith("kernel Scale, grid 1 x 1 x 1, block 32 x 1 x 1, 12 bytes "
                                       "of static and 0 bytes of dynamic shared memory, seed 1\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("  loads         132 of lanes\n  stores        4 of lanes\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("  loads         132 by lanes\n  stores        4 by lanes\n"));
   EXPECT_THAT(outcome.out, HasSubstr("in:" + x.path()));
   EXPECT_THAT(outcome.out, EndsWith("\n0 findings\n"));
+}
+
+TEST(PtxRunTest, FollowsPaddingToElementsOfOutputs) {
+  const PtxFile file(kScaleText);
+  const TemporaryFile x(FormatArray<float>(DType::kFloat32, {4}, {1, 2, 3, 4}), "x.npy");
+  const TemporaryFile mask(FormatArray<uint8_t>(DType::kBool, {4}, {0, 1, 0, 1}), "mask.npy");
+  const PtxTarget y("y.npy");
+  const std::vector<std::string> arguments = {"in:" + x.path(), "out:" + y.path() + ":f32:4",
+                                              "u32:4", "f32:-1"};
+  const std::string folder = std::filesystem::path(mask.path()).parent_path();
+  const nlohmann::json padding =
+      JsonOf(RunPtx(file, "Scale", "32", arguments,
+                    {"--json", "--padding", "0=" + mask.path(), "--reached", folder}))["padding"];
+  ASSERT_THAT(padding["outputs"], SizeIs(1));
+  EXPECT_EQ(padding["outputs"][0]["reached"], 2);
+  EXPECT_EQ(padding["outputs"][0]["first"]["element"], 1);
+  EXPECT_EQ(padding["outputs"][0]["first"]["thread"], (std::vector<int>{1, 0, 0}));
+  EXPECT_THAT(padding["gaps"], IsEmpty());
+  COPPICE_ASSERT_OK_AND_ASSIGN(const NpyArray reached, ReadNpy(folder + "/1.npy"));
+  EXPECT_EQ(reached.bytes, std::string("\0\1\0\1", 4));
+  EXPECT_THAT(RunPtx(file, "Scale", "32", arguments, {"--padding", "0=" + mask.path()}).out,
+              HasSubstr("padding reaches 2 of 4 elements of out:" + y.path()));
+
+  const auto refusal = [&](std::vector<std::string> more) {
+    const CommandOutcome outcome = RunPtx(file, "Scale", "32", arguments, more);
+    EXPECT_EQ(outcome.code, kExitUsage);
+    return outcome.err;
+  };
+  EXPECT_THAT(refusal({"--padding", "mask.npy"}), HasSubstr("give INDEX=MASK.npy"));
+  EXPECT_THAT(refusal({"--padding", "1=" + mask.path()}), HasSubstr("argument 1 is not an array"));
+  EXPECT_THAT(refusal({"--padding", "0=" + x.path()}), HasSubstr("f32[4], but must be bool[4]"));
+  EXPECT_THAT(refusal({"--reached", folder}), HasSubstr("add --padding"));
 }
 
 TEST(PtxRunTest, InOutIsReadFromOneFileAndWrittenToAnother) {
@@ -416,7 +397,7 @@ TEST(PtxRunTest, AFindingNamesKernelBlockThreadAndLinesAndExitsWith3) {
               StartsWith(fmt::format("illegal address: kernel Scale, block (0, 0, 0), thread (3, "
                                      "0, 0), PTX line {}, scale.py:7: reads 4 bytes",
                                      kLoadLine)));
-  EXPECT_THAT(text.out, EndsWith("1 findings; the first ended the launch\n"));
+  EXPECT_THAT(text.out, EndsWith("1 finding; the first ended the launch\n"));
 }
 
 TEST(PtxRunTest, AnArrayThatIsOnlyReadMayNotBeWritten) {
@@ -496,14 +477,14 @@ TEST(PtxRunTest, ArgumentsFitTheParametersInNumberAndSize) {
   const PtxFile file(kScaleText);
   const TemporaryFile x(FormatArray<float>(DType::kFloat32, {1}, {1}), "x.npy");
   const std::string in = "in:" + x.path();
-  ExpectPtxRefused(RunPtx(file, "Scale", "1", {}), "has 4 parameters, but 0 arguments are given");
+  ExpectPtxRefused(RunPtx(file, "Scale", "1", {}), "takes 4 arguments, not 0");
   ExpectPtxRefused(RunPtx(file, "Scale", "1", {in, in, "i32:1", "f32:1", "i32:1"}),
-                   "5 arguments are given");
+                   "takes 4 arguments, not 5");
   ExpectPtxRefused(
       RunPtx(file, "Scale", "1", {in, in, "i64:1", "f32:1"}),
-      "i64:1: the argument has 8 bytes, but parameter 2, n, has 4; give i32, u32 or f32");
+      "i64:1: the argument has 8 bytes, but parameter 2 (n) has 4 bytes; give i32, u32 or f32");
   ExpectPtxRefused(RunPtx(file, "Scale", "1", {in, "f32:1", "i32:1", "f32:1"}),
-                   "parameter 1, y, has 8");
+                   "parameter 1 (y) has 8 bytes");
   const PtxFile structure(".visible .entry K(.param .align 8 .b8 both[12]) {\n  ret;\n}\n");
   ExpectPtxRefused(RunPtx(structure, "K", "1", {"null"}), "this command cannot run the kernel");
 }

@@ -340,9 +340,39 @@ TEST_F(ReplayTest, SaysThatAClaimIsWrongAndWhichKernelLetsPaddingThrough) {
   EXPECT_EQ(verdict["kind"], "wrong_claim") << verdict["verdict"];
   EXPECT_EQ(verdict["kernel"], "Next");
   EXPECT_EQ(verdict["step"], 0);
+  const std::string ptx = package::kSmallKernels + kNeighbour;
+  EXPECT_EQ(verdict["ptx_line"], LineAt(ptx, FindIn(ptx, "Next", "add.rn.f32 %f3, %f1, %f2;")));
+  EXPECT_EQ(verdict["thread"]["thread"][0], 0);
   EXPECT_EQ(outcome_.code, kExitDevice);
   EXPECT_EQ(verdict["extents"][0], 1);
   EXPECT_EQ(verdict["bucket"][0], 2);
+}
+
+TEST_F(ReplayTest, FollowsPaddingWhereItChangesNothing) {
+  Serve(PackageOf(package::kSmallKernels, ProgramOf("Scale")), {50, 40});
+  json verdict = Replay({"--taint"});
+  EXPECT_EQ(verdict["kind"], "nothing");
+  ASSERT_EQ(verdict["notes"].size(), 2U) << verdict["notes"];
+  EXPECT_EQ(verdict["notes"][0],
+            "call 1: padding reaches no live element of an output or a temporary");
+  // What a row takes from the row behind it is cleared, whatever it is.
+  std::string cleared = kNeighbour;
+  const std::string sum = "add.rn.f32 %f3, %f1, %f2;";
+  cleared.replace(cleared.find(sum), sum.size(),
+                  "mov.b32 %r1, %f2; xor.b32 %r1, %r1, %r1; mov.b32 %f2, %r1;\n"
+                  "  add.rn.f32 %f3, %f1, %f2;");
+  json program = ProgramOf("Scale");
+  package::PackageBuilder builder = PackageOf(package::kSmallKernels + cleared, program);
+  program["steps"] = {WithNext(builder)};
+  builder.manifest["programs"]["main"] = program;
+  Serve(builder, {50, 40});
+  verdict = Replay({"--taint"});
+  EXPECT_EQ(verdict["kind"], "nothing");
+  const std::string ptx = package::kSmallKernels + cleared;
+  EXPECT_EQ(verdict["notes"][0],
+            "call 1: padding of x reaches y[49] in step 0: kernel Next, PTX line " +
+                std::to_string(LineAt(ptx, FindIn(ptx, "Next", sum))) +
+                ", thread (49, 0, 0) of block (0, 0, 0)");
 }
 
 TEST_F(ReplayTest, NamesTheStepThatReadsWhatNobodyWrote) {

@@ -42,10 +42,11 @@ constexpr const char* kPlanNotes =
     "A file has a header and one buffer per row. Columns, in any order:\n"
     "  id (or buffer, buffer_id)      unique\n"
     "  lower (or begin, start)        the first step that needs the buffer\n"
-    "  upper (or end)                 upper: the step after the last one; end: the last one\n"
+    "  upper                          the step after the last step that needs the buffer\n"
+    "  end                            in place of upper: the last step that needs the buffer\n"
     "  size                           bytes\n"
     "  alignment                      optional power of two, default 1\n"
-    "  gaps                           optional: steps that do not need the buffer: 3-5 8-9\n"
+    "  gaps                           optional: steps that do not need it, such as 3-5 8-9\n"
     "  offset                         optional: where the buffer must lie; empty: anywhere\n"
     "Other columns, such as `hint` and `out`, are kept, and have no effect.\n"
     "\n"
@@ -66,8 +67,7 @@ struct ProfExample {
 
 constexpr std::array kProfExamples = {
     ProfExample{"summary t.trace", "bytes by kind, calls, top buckets"},
-    ProfExample{"buckets t.trace --sort exclusive",
-                "first the buckets with the most bytes of their own"},
+    ProfExample{"buckets t.trace --sort exclusive", "sorted by exclusive bytes, the largest first"},
     ProfExample{"map t.trace", "which bucket uses which bytes, as t.svg"},
     ProfExample{"map t.trace --bucket 3 --ascii", "one plan, time across, address up"},
     ProfExample{"why t.trace --program decode", "what did not replay, and why"},
@@ -110,13 +110,13 @@ constexpr const char* kSoakNotes =
     "Makes calls of random sizes, and checks each result on the host, bit for bit. Phase 1 uses\n"
     "a set of buckets that all have a graph. Phase 2 uses twice as many buckets as there may be\n"
     "graphs, so graphs are dropped and recorded. Phase 3 repeats phase 1. Phase 2 also has\n"
-    "rounds that create and drop bindings, buckets with other key scalars, and inclusions;\n"
-    "1,100 such rounds run before memory is first read. The memory of the session, the device\n"
-    "and the process is read at the start and after each twentieth of the work. It is flat if\n"
-    "the highest reading of the last quarter is not above that of the first. This much growth\n"
-    "is allowed: for the session, none; for the device, none on the emulator and 2 MiB on CUDA;\n"
-    "for the process, 8 MiB; for its heap, 64 KiB, or 8 MiB on CUDA. A call that does not\n"
-    "replay, although its graph exists, is an error as well.\n"
+    "rounds that create and drop bindings, buckets with other key scalars, and captured graphs\n"
+    "that include calls. A warm-up runs 1,100 such rounds. The memory of the session, the device\n"
+    "and the process is read after the warm-up and after each twentieth of the work. Memory is\n"
+    "flat if the highest reading of the last quarter exceeds the highest reading of the first\n"
+    "quarter by at most this: for the session, 0; for the device, 0 on the emulator and 2 MiB on\n"
+    "CUDA; for the process, 8 MiB; for its heap, 64 KiB, or 8 MiB on CUDA. A call that does not\n"
+    "replay although its graph exists is also an error.\n"
     "\n"
     "Examples:\n"
     "  coppice soak                                 a million replays on CUDA, 20000 on the host\n"
@@ -138,12 +138,12 @@ constexpr const char* kPtxNotes =
 
 constexpr const char* kPtxRunNotes =
     "One --arg per parameter, in order:\n"
-    "  in:x.npy              an array that the kernel reads, and may not write\n"
-    "  out:y.npy:f32:64x64   an array that it writes: file, type, shape; at first all bits are 1\n"
+    "  in:x.npy              an array that the kernel reads, and must not write\n"
+    "  out:y.npy:f32:64x64   an array that it writes: file, type, shape; all bits are 1 at first\n"
     "  inout:q.npy:r.npy     an array that it reads from one file; the result goes to the other\n"
     "  i32:1000, f32:0.125   a value: i8, i16, i32, i64, u8, u16, u32, u64, f32 or f64\n"
     "  null                  a null pointer\n"
-    "Types of arrays are f16, bf16 (in files: its bits as u16), f32, f64, bool, and the\n"
+    "Types of arrays are f16, bf16 (files hold its bits as u16), f32, f64, bool, and the\n"
     "integers.\n"
     "\n"
     "Checks: `all` selects all of these except harmless_races. Bounds and alignment are always\n"
@@ -152,6 +152,10 @@ constexpr const char* kPtxRunNotes =
     "  harmless_races        also races that do not change what the kernel writes\n"
     "  uninitialized         reads of shared memory that no thread has written\n"
     "  record                which bytes of each array were read and written\n"
+    "\n"
+    "--padding follows padding through the kernel. The other elements of that argument are live.\n"
+    "The result says how many elements of each output padding reaches, and by which line first.\n"
+    "An element that no padding reaches cannot depend on it.\n"
     "\n"
     "What the kernel prints goes to standard output, or with --json to standard error. Outputs\n"
     "are written even if something was found.\n";
@@ -166,13 +170,13 @@ void AddPlan(Command& command, PlanCommandOptions& options) {
   command.AddParsed(
       "--capacity", &ParseBytes, options.capacity,
       "Bytes that each plan must fit into, such as 1MiB; the search stops at the first plan that\n"
-      "fits. Without it, the lowest plan found is taken");
+      "fits. Without --capacity, the search keeps the lowest plan that it finds");
   command.AddSeconds("--time-limit", options.time_limit_ns,
                      "Seconds to search per file, default 10");
   command.AddCount(
       "--tries", options.tries, kTriesMax,
-      "Placements that the search may try per file, default: no limit; if you set N, equal files\n"
-      "get equal plans");
+      "Placements that the search may try per file, default: no limit. If the search reaches N\n"
+      "before --time-limit, the same file and seed always give the same plan");
   command.AddParsed("--seed", &ParseSeed, options.seed, "Seed of the search, default 1");
   command.AddText("-o,--output", options.output, "OUT.csv",
                   "Write the rows here, with the column `offset` added");
@@ -206,8 +210,9 @@ constexpr std::array kProfCommands = {
     ProfCommand{"buckets", "What each bucket costs, and how often it replays", &ProfBuckets},
     ProfCommand{"map", "Which bytes the plan of each bucket uses", &ProfMap},
     ProfCommand{"why", "Which calls did not replay, and why", &ProfWhy},
-    ProfCommand{"diff", "Compare two traces; exit 1 if a figure grew too much", &ProfDiff},
-    ProfCommand{"policy", "What padding costs for each size, and would cost with other ladders",
+    ProfCommand{"diff", "Compare two traces; with --fail-over, exit 1 if a figure grew too much",
+                &ProfDiff},
+    ProfCommand{"policy", "What padding costs for each size, now and with other ladders",
                 &ProfPolicy},
     ProfCommand{"drop", "What dropping each bucket would free and cost", &ProfDrop},
     ProfCommand{"marks", "What happened between the marks of the application", &ProfMarks},
@@ -242,19 +247,21 @@ void AddProf(Command& command, ProfOptions& options) {
                          "default: next to the trace");
   parts["html"]->AddFlag(
       "--what-if", options.what_if,
-      "Add a view of what other policies, budgets, dropped buckets, suspensions and copied\n"
-      "outputs would have changed. All calls are repeated for each of about 30 changes, at a few\n"
-      "microseconds per call: seconds for 10,000 calls, a minute for 250,000, which is the limit");
+      "Add a view that shows the effect of other policies, other budgets, dropped buckets,\n"
+      "suspensions and copied outputs. It repeats all calls for each of about 30 changes, at a\n"
+      "few microseconds per call: 10,000 calls take seconds. The limit is 250,000 calls, which\n"
+      "take a minute");
   parts["diff"]->AddText("other", options.other, "OTHER", "Trace file of the other session",
                          Command::Presence::kRequired);
   parts["diff"]->AddText("--html", options.page, "FILE.html",
                          "Write the changes as a page to this file; - is standard output");
   parts["diff"]->AddParsed(
       "--fail-over", &ParsePercent, options.fail_over,
-      "Exit 1 if a figure for memory or padding grew by more than this many percent; figures\n"
-      "that only one trace has do not count");
-  parts["check"]->AddFlag("--strict", options.strict,
-                          "Treat dropped events and a missing end as findings, not as notes");
+      "Exit 1 if a memory or padding figure grew by more than this percentage; figures that only\n"
+      "one trace has do not count");
+  parts["check"]->AddFlag(
+      "--strict", options.strict,
+      "Treat dropped events and a trace without an end as findings, not as notes");
   for (const char* name : {"buckets", "why", "policy", "drop"}) {
     parts[name]->AddText("--program", options.program, "TEXT",
                          "Only this program: NAME or NAME/VARIANT");
@@ -317,6 +324,10 @@ void AddPtx(Command& command, PtxOptions& options) {
   run.AddParsed("--seed", &ParseSeed, options.run.seed,
                 "Seed of the order in which blocks and warps run, default 1");
   run.AddFlag("--cooperative", options.run.cooperative, "All blocks run at the same time");
+  run.AddRepeated("--padding", options.run.padding, "INDEX=MASK.npy",
+               "Which elements of argument INDEX are padding: bools, of its shape");
+  run.AddText("--reached", options.run.reached, "FOLDER",
+              "Write to FOLDER/INDEX.npy which elements of each output padding reached");
   run.AddFlag("--json", options.run.json, "Print JSON and nothing else on standard output");
 }
 
@@ -355,7 +366,7 @@ const std::array kSubcommands = {
     Subcommand{"tune", "Learn buckets from traffic, and score policies",
                &Declared<&AddTune, &RunTune>::On},
     Subcommand{"fit",
-               "Say how much memory of a card a package's graphs take, and how much they leave",
+               "Show how much GPU memory the graphs of a package take, and how much they leave",
                &Declared<&AddFit, &Fit>::On},
     Subcommand{"soak",
                "Run one session for a long time, and check that results are right and memory does "

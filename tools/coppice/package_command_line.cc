@@ -28,32 +28,33 @@ constexpr const char* kPackageNotes =
     "written; 6 host memory ran out.";
 
 constexpr const char* kValueNotes =
-    "Values, one --input per copied input and per scalar, one --static per static input:\n"
+    "Give one --input per copied input and per scalar, and one --static per static input.\n"
+    "Values:\n"
     "  x=@x.npy              an array in a file, as numpy.save writes it\n"
     "  n=5   n=5,33,64       a scalar; several numbers: one for each set\n"
     "  x=random:7            random numbers from the seed 7: floats in [-1, 1), integers 0 or 1\n"
     "  x=random:7:0:512      random numbers in another range: [0, 512)\n"
     "  x=random:7:1:n+1      a range that ends at an expression of sizes: lengths from 1 to n\n"
     "  x=zeros\n"
-    "Files hold the bits of bf16 as u16, those of f8 as u8, and c64 as f32 with a last axis of\n"
-    "2. If an input is not given, its floats are random in [-1, 1), and its integers and bools\n"
+    "Files hold bf16 bits as u16, f8 bits as u8, and c64 as f32 with a last axis of size 2.\n"
+    "If an input is not given, its floats are random in [-1, 1), and its integers and bools\n"
     "are the fill that the package declares. A static input that the program mutates begins as\n"
     "zeros if it is not given; other static inputs must be given. Sizes, in elements, come from\n"
     "files and scalars, then from --extent, then from the package's hints.\n"
     "\n"
-    "Constants without data come from --constants, a safetensors file. If the file lacks one,\n"
-    "SplitMix64 draws its values, with the constant's x-random in the manifest: {\"seed\": N,\n"
-    "\"mean\": \"0\", \"deviation\": \"1\"}.\n";
+    "Constants without data come from --constants, a safetensors file. If the file lacks\n"
+    "a constant, SplitMix64 draws its values from the constant's x-random in the manifest:\n"
+    "{\"seed\": N, \"mean\": \"0\", \"deviation\": \"1\"}.\n";
 
 constexpr const char* kRunNotes =
-    "A run has one or more sets of sizes, which one session runs in order: one set per --inputs\n"
-    "folder, or per number that is given for a name. Outputs go to DIR/NAME.npy, or to\n"
+    "One session runs one or more sets of sizes, in order. There is one set per --inputs\n"
+    "folder, or one per number in a list such as n=5,33. Outputs go to DIR/NAME.npy, or to\n"
     "DIR/1/NAME.npy, DIR/2/... if there are several sets. Mutated inputs are written there, too.\n"
     "Mutated static inputs are written to DIR, as the last call left them.\n"
     "\n"
     "A symbol with a claim is padded to the buckets of --policy or of the package. Without\n"
-    "either, it is padded as by coppice.load: to powers of two up to its maximum, if that is at\n"
-    "most 65536 and the package does not ask for multiples of a number.\n"
+    "either, it is padded to powers of two up to its maximum, if the maximum is at most 65536\n"
+    "and the package does not ask for multiples of a number. coppice.load has the same rule.\n"
     "\n"
     "On the emulator every access is checked. --verify compares each call with a run at its own\n"
     "size without graphs, within the tolerance that the package claims. --poison does that again\n"
@@ -70,15 +71,20 @@ constexpr const char* kRunNotes =
     "an output cannot be written; 5 a signal stopped it; 6 host memory ran out.";
 
 constexpr const char* kClaimNotes =
-    "Tries these claims for each symbol, in this order: any bits, any bits in floats only\n"
-    "(row_independent; tried only if inputs of other types are padded, too), finite values, the\n"
-    "fill. The program runs at a size without padding, and then padded to a larger size with\n"
-    "the NaNs, pattern and noise that the claim allows. Live outputs are compared bit for bit,\n"
-    "and within --tolerance. A claim that gives equal bits is preferred to one that allows more\n"
-    "in the padding but needs the tolerance. Inputs that are not given are random; give\n"
-    "integers the range that the program takes, such as tokens=random:1:0:512 or\n"
-    "lengths=random:1:1:length+1. A finite number of runs can refute a claim, but cannot prove\n"
-    "one.\n"
+    "Tries these claims for each symbol, in this order: any (any bits), row_independent (any\n"
+    "bits in floats only; tried only if inputs of other types are padded, too), finite (finite\n"
+    "values), fill (the declared fill). The program runs at a size without padding, and then\n"
+    "padded to a larger size with the NaNs, pattern and noise that the claim allows. Live\n"
+    "outputs are compared bit for bit, and within --tolerance. A claim that gives equal bits is\n"
+    "preferred to one that allows more in the padding but needs the tolerance. Inputs that are\n"
+    "not given are random; give integers the range that the program takes, such as\n"
+    "tokens=random:1:0:512 or lengths=random:1:1:length+1. A finite number of runs can refute a\n"
+    "claim, but cannot prove one.\n"
+    "\n"
+    "--explain says by which kernel, line and thread padding reaches an element that is no "
+    "padding,\n"
+    "even if its value is the same. If padding reaches no such element of an output, the output\n"
+    "cannot depend on it at these sizes. It needs the emulator.\n"
     "\n"
     "--write stores the claims in the manifest, and removes the signature of a zip.\n"
     "\n"
@@ -89,7 +95,7 @@ constexpr const char* kClaimNotes =
     "Exit codes: 0 success; 1 a claim of the package does not hold; others as for run.";
 
 constexpr const char* kBuildNotes =
-    "The manifest is that of a package, but without the keys `files` and `modules`. A target of\n"
+    "The manifest is a package manifest without the keys `files` and `modules`. A target of\n"
     "a kernel says what all architectures share: symbol (default: the kernel's name), block,\n"
     "shared_bytes, values. Sizes of parameters are read from the PTX if the manifest does not\n"
     "give them. Declare kernels extern \"C\".\n"
@@ -98,7 +104,7 @@ constexpr const char* kBuildNotes =
     "  coppice package build kernels.cu manifest.json --arch 80,90a -o twice.zip\n"
     "\n"
     "Exit codes: 0 success; 1 the linter finds an error in what was written; 2 a source that\n"
-    "does not compile, or a manifest that does not fit; 4 the package cannot be written.";
+    "does not compile, or a manifest that does not match it; 4 the package cannot be written.";
 
 constexpr const char* kSignNotes =
     "Signs the manifest, which has a digest of every file. The signature replaces an existing\n"
@@ -139,15 +145,15 @@ constexpr const char* kPackageBenchNotes =
     "nodes\n"
     "The last line gives the time to record 100 nodes: the median of the stage `record` over\n"
     "buckets and sessions, without the time inside the driver. Times are medians in\n"
-    "microseconds. Inputs that are not given are chosen as for run. Instructions are counted if\n"
-    "the processor allows it, including those of the driver. On the emulator, the time in the\n"
+    "microseconds. Inputs that are not given are chosen as for run. Instructions, including\n"
+    "the driver's, are counted if the processor allows it. On the emulator, the time in the\n"
     "driver is the emulator's own.\n";
 
 constexpr int64_t kCallsMax = 1'000'000;
 
 void AddTrustedKeys(Command& command, std::vector<std::string>& keys) {
   command.AddRepeated("--trusted-key", keys, "KEY.pem",
-                      "Refuse a package that none of these Ed25519 keys has signed");
+                      "Accept only a package that one of these Ed25519 keys has signed");
 }
 
 void AddPackageLooks(Command& command, PackageOptions& options) {
@@ -193,7 +199,7 @@ void AddPackageRun(Command& command, PackageRunOptions& options) {
   command.AddText("--case", options.case_path, "FILE",
                   "Write the inputs of the calls here, for `coppice replay`, even after a fault");
   command.AddFlag("--verify", options.verify, "Compare each call with a run without graphs");
-  command.AddFlag("--poison", options.poison, "Compare runs with poison in the padding as well");
+  command.AddFlag("--poison", options.poison, "Also compare runs with poison in the padding");
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddParsed(
       "--checks", &ParseKernelChecks, options.checks,
@@ -225,6 +231,8 @@ void AddPackageClaim(Command& command, PackageClaimOptions& options) {
   command.AddParsed("--device", &ParseDeviceChoice, options.device, "auto, host or cuda");
   command.AddParsed("--seed", &ParseSeed, options.seed,
                     "Seed of sizes, inputs and the emulator, default 1");
+  command.AddFlag("--explain", options.explain,
+                  "Also follow the padding of three calls per symbol through their kernels");
   command.AddFlag("--write", options.write, "Write the claims into the package");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
@@ -238,7 +246,8 @@ void AddPackageBuild(Command& command, PackageBuildOptions& options) {
                   Command::Presence::kRequired);
   command.AddParsed(
       "--arch", &ParseArchitectures, options.architectures,
-      "Default 80,90a: 80 gives PTX, 90a a cubin; 86:cubin and 90:ptx name the format");
+      "Default 80,90a. A number below 90 gives PTX, and 90 or above gives a cubin; 86:cubin or\n"
+      "90:ptx sets the format");
   command.AddText("--nvcc", options.nvcc, "PATH", "Default: nvcc from PATH");
   command.AddRepeated("--flag", options.flags, "FLAG",
                       "Passed on to nvcc, such as --flag=-lineinfo");

@@ -60,10 +60,11 @@ std::string FormatClaims(const ClaimReport& report) {
                           tried.poison.empty() ? "" : ", padding of ", tried.poison, tried.failure,
                           tried.step);
     }
+    if (!symbol.path.empty()) text += fmt::format("  {}\n", symbol.path);
   }
   if (report.together_runs > 0)
     text +=
-        fmt::format("all symbols at once: {} in {} runs\n",
+        fmt::format("all symbols at once: {} ({} runs)\n",
                     report.together.empty() ? "as claimed" : report.together, report.together_runs);
   return text + (report.written ? "the package now contains these claims\n" : "");
 }
@@ -85,7 +86,8 @@ std::string FormatClaimsJson(const ClaimReport& report) {
                        {"claim", ClaimJson(symbol.claim)},
                        {"package_says", ClaimJson(symbol.said)},
                        {"refuted", Refuted(symbol)},
-                       {"tried", tried}});
+                       {"tried", tried},
+                       {"path", symbol.path}});
   }
   return FormatJson({{"package", report.path},
                      {"program", report.program},

@@ -31,6 +31,7 @@ struct SymbolFound {
   std::optional<PaddingClaim> said;   // By the package.
   std::optional<PaddingClaim> claim;  // The strongest that was not refuted.
   std::vector<KindTried> tried{};     // The strongest first.
+  std::string path{};  // Where padding gets, as TextOf(PaddingPath) says; empty: nobody asked.
 };
 
 struct ClaimReport {

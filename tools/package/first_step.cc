@@ -6,10 +6,12 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <variant>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 
 #include "coppice/base/status.h"
@@ -71,6 +73,22 @@ int64_t PlaceIn(int64_t at, AxisLayout inner, int64_t real, int64_t padded) {
   return (at / (inner * real) * padded + symbol) * inner + at % inner;
 }
 
+// Calls `visit(place at the real sizes, place at the padded ones)` for every element that is no
+// padding.
+template <typename Visit>
+void ForEachLive(std::span<const int64_t> dims,
+                 const std::vector<AxisLayout>& layout,
+                 int64_t real,
+                 int64_t padded,
+                 Visit visit) {
+  ForEachPlace(dims, [&](const std::vector<int64_t>& place) {
+    std::vector<int64_t> there = place;
+    for (size_t axis = 0; axis < layout.size(); ++axis)
+      there[axis] = PlaceIn(place[axis], layout[axis], real, padded);
+    visit(place, there);
+  });
+}
+
 bool AgreesIn(const HostArray& expected,
               const HostArray& actual,
               const std::vector<AxisLayout>& layout,
@@ -79,19 +97,47 @@ bool AgreesIn(const HostArray& expected,
               const Equality& equal) {
   const auto size = static_cast<size_t>(SizeOf(expected.dtype));
   bool agrees = true;
-  int64_t index = 0;
-  ForEachPlace(expected.dims, [&](const std::vector<int64_t>& place) {
-    std::vector<int64_t> there = place;
-    for (size_t axis = 0; axis < layout.size(); ++axis)
-      there[axis] = PlaceIn(place[axis], layout[axis], real, padded);
-    uint64_t a = 0;
-    uint64_t b = 0;
-    std::memcpy(&a, expected.bytes.data() + static_cast<size_t>(index++) * size, size);
-    std::memcpy(&b, actual.bytes.data() + static_cast<size_t>(IndexOf(there, actual.dims)) * size,
-                size);
-    agrees = agrees && Agree(equal, expected.dtype, a, b);
+  ForEachLive(expected.dims, layout, real, padded, [&](const auto& place, const auto& there) {
+    const auto bits = [&](const HostArray& array, const std::vector<int64_t>& at) {
+      uint64_t value = 0;
+      std::memcpy(&value, array.bytes.data() + static_cast<size_t>(IndexOf(at, array.dims)) * size,
+                  size);
+      return value;
+    };
+    agrees = agrees && Agree(equal, expected.dtype, bits(expected, place), bits(actual, there));
   });
   return agrees;
+}
+
+// Whether `holds(layout)` does for one of the ways in which axes may hold the symbol; nothing:
+// sizes do not tell places.
+template <typename Holds>
+std::optional<bool> AnyLayout(std::span<const int64_t> dims,
+                              std::span<const int64_t> padded_dims,
+                              int64_t real,
+                              int64_t padded,
+                              Holds holds) {
+  std::vector<std::vector<AxisLayout>> ways;  // Per axis.
+  for (size_t axis = 0; axis < dims.size(); ++axis) {
+    std::vector<AxisLayout>& way = ways.emplace_back();
+    if (dims[axis] == padded_dims[axis]) way.push_back(0);
+    const int64_t times = dims[axis] / real;
+    const bool whole = times * real == dims[axis] && times * padded == padded_dims[axis];
+    for (int64_t inner = 1; whole && way != std::vector<AxisLayout>{0} && inner <= times; ++inner)
+      if (times % inner == 0) way.push_back(inner);
+    if (way.empty()) return std::nullopt;
+  }
+  std::vector<size_t> chosen(ways.size());
+  for (;;) {
+    std::vector<AxisLayout> layout;
+    for (size_t axis = 0; axis < ways.size(); ++axis)
+      layout.push_back(ways[axis][chosen[axis]]);
+    if (holds(std::as_const(layout))) return true;
+    size_t axis = ways.size();
+    while (axis > 0 && ++chosen[axis - 1] == ways[axis - 1].size())
+      chosen[--axis] = 0;
+    if (axis == 0) return false;
+  }
 }
 
 std::string StepText(const package::Manifest& manifest,
@@ -141,6 +187,96 @@ absl::StatusOr<CallSet> PadSet(const package::Program& program, const StepQuesti
   return padded;
 }
 
+// The program with its temporaries as outputs, ready to run at either size.
+struct ShownProgram {
+  ScratchFolder scratch;
+  std::unique_ptr<const package::LoadedPackage> loaded;
+  RunnerOptions options;
+  CallSet padded_set;
+  int64_t real = 0;  // Of the symbol that is padded ...
+  int64_t padded = 0;
+
+  const package::Program& program() const {
+    return loaded->manifest().programs[static_cast<size_t>(options.program)];
+  }
+
+  static absl::StatusOr<ShownProgram> Create(const PackageDevice& device,
+                                             int index,
+                                             const StepQuestion& question) {
+    const std::string name = device.manifest().programs[static_cast<size_t>(index)].name;
+    if (ReadsReal(device.manifest().programs[static_cast<size_t>(index)]))
+      return CannotTell("the program reads real sizes");
+    COPPICE_ASSIGN_OR_RETURN(ScratchFolder scratch, ScratchFolder::Create());
+    COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<const package::LoadedPackage> loaded,
+                             LoadShown(device, name, scratch.path()));
+    RunnerOptions options{.loaded = loaded.get(), .stance = Stance::kEager};
+    COPPICE_ASSIGN_OR_RETURN(options.program, FindProgram(loaded->manifest(), name));
+    ShownProgram shown{.scratch = std::move(scratch),
+                       .loaded = std::move(loaded),
+                       .options = std::move(options),
+                       .padded_set = {}};
+    COPPICE_ASSIGN_OR_RETURN(shown.padded_set, PadSet(shown.program(), question));
+    for (size_t i = 0; i < question.sizes.real.size(); ++i) {
+      if (question.sizes.real[i] == question.sizes.padded[i]) continue;
+      shown.real = question.sizes.real[i];
+      shown.padded = question.sizes.padded[i];
+    }
+    return shown;
+  }
+};
+
+std::vector<int64_t> DimsOf(const Tensor& tensor) {
+  return {tensor.sizes.begin(), tensor.sizes.begin() + tensor.rank};
+}
+
+DeviceAddress AddressOf(const Tensor& tensor, const std::vector<int64_t>& place) {
+  int64_t element = 0;
+  for (size_t axis = 0; axis < place.size(); ++axis)
+    element += place[axis] * tensor.strides[axis];
+  return tensor.data + static_cast<DeviceAddress>(element * SizeOf(tensor.dtype));
+}
+
+// Marks the elements of inputs of which some are padding, and those.
+void MarkInputs(Emulator& emulator,
+                const std::vector<HostArray>& arrays,
+                const std::vector<Tensor>& padded) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const std::vector<int64_t>& dims = arrays[i].dims;
+    const std::vector<int64_t> sizes = DimsOf(padded[i]);
+    if (dims == sizes) continue;
+    ForEachPlace(sizes, [&](const std::vector<int64_t>& place) {
+      const bool live = std::ranges::equal(place, dims, std::ranges::less());
+      emulator.MarkInput(AddressOf(padded[i], place), SizeOf(padded[i].dtype), static_cast<int>(i),
+                         !live);
+    });
+  }
+}
+
+// The first element that is no padding and that padding has reached, at the padded sizes; nothing:
+// none, in one of the ways in which the axes may hold the symbol.
+std::optional<std::pair<std::vector<int64_t>, PaddingReach>> FindReached(const Emulator& emulator,
+                                                                         const HostArray& array,
+                                                                         const Tensor& padded,
+                                                                         int64_t real,
+                                                                         int64_t extent) {
+  std::optional<std::pair<std::vector<int64_t>, PaddingReach>> first;
+  const auto is_clean = [&](const std::vector<AxisLayout>& layout) {
+    bool clean = true;
+    ForEachLive(array.dims, layout, real, extent, [&](const auto& /*place*/, const auto& there) {
+      if (!clean) return;
+      const std::optional<PaddingReach> reach =
+          emulator.FindPadding(AddressOf(padded, there), SizeOf(padded.dtype));
+      if (!reach) return;
+      clean = false;
+      if (!first) first = {there, *reach};
+    });
+    return clean;
+  };
+  const std::optional<bool> clean = AnyLayout(array.dims, DimsOf(padded), real, extent, is_clean);
+  if (!clean || *clean) return std::nullopt;
+  return first;
+}
+
 }  // namespace
 
 void ShowTemporaries(const std::string& program, nlohmann::json& manifest) {
@@ -187,57 +323,25 @@ std::optional<bool> LiveAgrees(const HostArray& expected,
                                int64_t real,
                                int64_t padded,
                                const Equality& equal) {
-  // Per axis the ways in which it may hold the symbol.
-  std::vector<std::vector<AxisLayout>> ways;
-  for (size_t axis = 0; axis < expected.dims.size(); ++axis) {
-    std::vector<AxisLayout>& way = ways.emplace_back();
-    if (expected.dims[axis] == actual.dims[axis]) way.push_back(0);
-    const int64_t times = expected.dims[axis] / real;
-    const bool whole = times * real == expected.dims[axis] && times * padded == actual.dims[axis];
-    for (int64_t inner = 1; whole && way != std::vector<AxisLayout>{0} && inner <= times; ++inner)
-      if (times % inner == 0) way.push_back(inner);
-    if (way.empty()) return std::nullopt;
-  }
-  std::vector<size_t> chosen(ways.size());
-  for (;;) {
-    std::vector<AxisLayout> layout;
-    for (size_t axis = 0; axis < ways.size(); ++axis)
-      layout.push_back(ways[axis][chosen[axis]]);
-    if (AgreesIn(expected, actual, layout, real, padded, equal)) return true;
-    size_t axis = ways.size();
-    while (axis > 0 && ++chosen[axis - 1] == ways[axis - 1].size())
-      chosen[--axis] = 0;
-    if (axis == 0) return false;
-  }
+  return AnyLayout(expected.dims, actual.dims, real, padded,
+                   [&](const std::vector<AxisLayout>& layout) {
+                     return AgreesIn(expected, actual, layout, real, padded, equal);
+                   });
 }
 
 absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
                                                  int index,
                                                  const StepQuestion& question,
                                                  const std::vector<HostArray>& statics) {
-  const std::string name = device.manifest().programs[static_cast<size_t>(index)].name;
-  if (ReadsReal(device.manifest().programs[static_cast<size_t>(index)]))
-    return CannotTell("the program reads real sizes");
-  COPPICE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::Create());
-  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<const package::LoadedPackage> shown,
-                           LoadShown(device, name, scratch.path()));
-  RunnerOptions options{.loaded = shown.get(), .stance = Stance::kEager};
-  COPPICE_ASSIGN_OR_RETURN(options.program, FindProgram(shown->manifest(), name));
-  const package::Program& program =
-      shown->manifest().programs[static_cast<size_t>(options.program)];
-  COPPICE_ASSIGN_OR_RETURN(const CallSet padded_set, PadSet(program, question));
+  COPPICE_ASSIGN_OR_RETURN(const ShownProgram shown_program,
+                           ShownProgram::Create(device, index, question));
+  const auto& [scratch, shown, options, padded_set, real, padded] = shown_program;
+  const package::Program& program = shown_program.program();
   std::vector<RunOutcome> outcomes;
   for (const CallSet* const set : {&question.set, &padded_set}) {
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> runner,
                              ProgramRunner::Create(device, options, statics));
     COPPICE_ASSIGN_OR_RETURN(outcomes.emplace_back(), runner->Run(*set));
-  }
-  int64_t real = 0;
-  int64_t padded = 0;
-  for (size_t i = 0; i < question.sizes.real.size(); ++i) {
-    if (question.sizes.real[i] == question.sizes.padded[i]) continue;
-    real = question.sizes.real[i];
-    padded = question.sizes.padded[i];
   }
   for (size_t step = 0; step < program.steps.size(); ++step) {
     for (const int buffer : UsesOf(shown->manifest(), program.steps[step]).writes) {
@@ -249,7 +353,7 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
       if (!agrees || *agrees) continue;
       const auto* const kernel = std::get_if<package::KernelStep>(&program.steps[step].action);
       const std::string& name_of_buffer = program.buffers[static_cast<size_t>(buffer)].name;
-      return DifferingStep{
+      DifferingStep found{
           .step = static_cast<int>(step),
           .kernel = kernel == nullptr
                         ? std::string()
@@ -257,9 +361,87 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
           .buffer = name_of_buffer,
           .text = fmt::format("{}, which writes {}", StepText(shown->manifest(), program, step),
                               name_of_buffer)};
+      if (!question.follows) return found;
+      // Padding may have reached other elements before without changing them.
+      const absl::StatusOr<PaddingPath> path = FollowPadding(device, index, question, statics);
+      if (path.ok() && path->step == found.step && path->buffer == found.buffer)
+        found.reach = path->reach;
+      if (found.reach)
+        found.text += fmt::format(
+            ", by way of PTX line {}{}", found.reach->line,
+            found.reach->source.empty() ? "" : fmt::format(" ({})", found.reach->source));
+      return found;
     }
   }
-  return CannotTell("none of the temporaries whose padding is known differs");
+  return CannotTell("all temporaries that can be compared are equal");
+}
+
+absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
+                                          int index,
+                                          const StepQuestion& question,
+                                          const std::vector<HostArray>& statics) {
+  Emulator* const emulator = device.chosen().emulator();
+  if (emulator == nullptr) return CannotTell("only the emulator can follow padding");
+  COPPICE_ASSIGN_OR_RETURN(const ShownProgram shown, ShownProgram::Create(device, index, question));
+  const package::Program& program = shown.program();
+  std::vector<RunOutcome> outcomes;
+  std::vector<std::optional<std::pair<std::vector<int64_t>, PaddingReach>>> reached;
+  for (const bool padded : {false, true}) {
+    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> runner,
+                             ProgramRunner::Create(device, shown.options, statics));
+    const CallWatch watch{
+        .placed =
+            [&](const std::vector<Tensor>& inputs) {
+              emulator->FollowPadding();
+              MarkInputs(*emulator, question.set.inputs, inputs);
+            },
+        .ran =
+            [&](const std::vector<Tensor>& outputs) {
+              for (size_t i = 0; i < outputs.size(); ++i)
+                reached.push_back(FindReached(*emulator, outcomes[0].outputs[i], outputs[i],
+                                              shown.real, shown.padded));
+            }};
+    COPPICE_ASSIGN_OR_RETURN(
+        outcomes.emplace_back(),
+        padded ? runner->Run(shown.padded_set, Poison::kOff, watch) : runner->Run(question.set));
+  }
+  PaddingPath path{.gaps = emulator->PaddingGaps()};
+  const std::vector<int>& declared = device.manifest().programs[static_cast<size_t>(index)].outputs;
+  for (size_t step = 0; step < program.steps.size(); ++step) {
+    for (const int buffer : UsesOf(shown.loaded->manifest(), program.steps[step]).writes) {
+      const auto output = std::ranges::find(program.outputs, buffer);
+      if (output == program.outputs.end()) continue;
+      const auto at = static_cast<size_t>(output - program.outputs.begin());
+      if (!reached[at]) continue;
+      const bool is_output = at < declared.size();
+      path.reaches_output = path.reaches_output || is_output;
+      if (path.step >= 0) continue;
+      path.step = static_cast<int>(step);
+      path.buffer = program.buffers[static_cast<size_t>(buffer)].name;
+      path.is_output = is_output;
+      std::tie(path.element, path.reach) = *reached[at];
+      const std::vector<std::string> names = InputNames(program, /*static_ones=*/false);
+      path.input = names[static_cast<size_t>(path.reach.inputs.front())];
+    }
+  }
+  return path;
+}
+
+std::string TextOf(const PaddingPath& path) {
+  const std::string gaps =
+      path.gaps.empty()
+          ? ""
+          : fmt::format("; padding cannot be followed through {}", fmt::join(path.gaps, ", "));
+  if (path.step < 0) return "padding reaches no live element of an output or a temporary" + gaps;
+  const PaddingReach& reach = path.reach;
+  return fmt::format(
+      "padding of {} reaches {}[{}]{} in step {}: kernel {}, PTX line {}{}, thread "
+      "({}) of block ({}){}{}",
+      path.input, path.buffer, fmt::join(path.element, ", "),
+      path.is_output ? "" : ", a temporary,", path.step, reach.kernel, reach.line,
+      reach.source.empty() ? "" : fmt::format(" ({})", reach.source), fmt::join(reach.thread, ", "),
+      fmt::join(reach.block, ", "),
+      path.reaches_output ? "" : "; it reaches no live element of an output", gaps);
 }
 
 }  // namespace coppice

@@ -1,14 +1,18 @@
-// The step of a program in which padding first changes what is not padding.
+// The step of a program in which padding first changes, or reaches, what is not padding.
 //
 // The program runs with its temporaries as outputs: once at a call's own sizes, and once at the
 // padded ones, on inputs that are padded here. Which elements of a temporary are not padding
 // follows from its sizes: an axis of `4 * n` has them in one of the places that an axis of n has
-// within it.
+// within it. Padding changes an element if its value differs; it reaches an element as
+// padding_reach.h says, whatever the values are.
 //
 // Units: elements. Threads: one at a time.
 
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,6 +21,7 @@
 
 #include "coppice/base/padding_claim.h"
 #include "coppice/graphs/poison.h"
+#include "coppice/runtime/padding_reach.h"
 
 #include "tools/package/claim_trial.h"
 
@@ -28,13 +33,29 @@ struct StepQuestion {
   Poison poison = Poison::kOff;
   PaddingContents contents = PaddingContents::kFill;
   Equality equal;
+  bool follows = false;  // Also asks how padding reaches the step that differs; takes several times
+                         // as long.
 };
 
 struct DifferingStep {
   int step = 0;        // Of the program.
   std::string kernel;  // Empty: it launches none itself.
   std::string buffer;  // That it writes.
-  std::string text;    // "step 3 (kernel Softmax), which writes buf2"
+  std::string text;    // "step 3 (kernel Softmax), which writes buf2, by way of PTX line 41"
+  std::optional<PaddingReach> reach;  // How padding got there, if that can be told.
+};
+
+// Where padding gets to.
+struct PaddingPath {
+  // The first step that writes a buffer with an element that padding reaches and that is none.
+  int step = -1;                 // -1: none does.
+  std::string buffer;            // That it writes ...
+  bool is_output = false;        // ... an output of the program.
+  std::vector<int64_t> element;  // In there, at the padded sizes.
+  std::string input;             // Whose padding.
+  PaddingReach reach;
+  bool reaches_output = false;    // By that, or by a later step.
+  std::vector<std::string> gaps;  // As Emulator::PaddingGaps.
 };
 
 // Of program `index` of the device's package. Errors: kUnimplemented  the program reads real sizes,
@@ -43,6 +64,18 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
                                                  int index,
                                                  const StepQuestion& question,
                                                  const std::vector<HostArray>& statics);
+
+// Follows the padding of the call's inputs through program `index` of the device's package.
+// Errors: kUnimplemented  the device is no emulator, or the program reads real sizes, whose masks
+// depend on them; otherwise as PackWith and ProgramRunner.
+absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
+                                          int index,
+                                          const StepQuestion& question,
+                                          const std::vector<HostArray>& statics);
+
+// "padding of x reaches y[3] by kernel Mean, PTX line 41 (mean.py:12), thread (3, 0, 0) of block
+// (0, 0, 0)", or that it reaches no output, and what could not be followed.
+std::string TextOf(const PaddingPath& path);
 
 // Makes outputs of the program's temporaries whose elements are known.
 void ShowTemporaries(const std::string& program, nlohmann::json& manifest);

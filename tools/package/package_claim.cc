@@ -26,6 +26,8 @@
 namespace coppice {
 namespace {
 
+constexpr size_t kFollowed = 3;  // Calls of a symbol whose padding is followed.
+
 // Kinds of padding that a symbol may stand, the strongest first. Row independence is another word
 // for one of the others where all inputs that are padded have floats, or none has.
 std::vector<PaddingContents> KindsOf(const package::Program& program, int symbol) {
@@ -68,6 +70,8 @@ class ClaimSearch {
   absl::StatusOr<CallSet> DrawSet(const SizePair& sizes);
   absl::StatusOr<SymbolFound> Search(int symbol);
   absl::Status TryTogether();
+  // Where the padding of the first trials gets.
+  std::string FollowTrials(const std::vector<Trial>& trials) const;
   std::string NameStep(const Trial& trial,
                        const TrialFailure& failure,
                        PaddingContents contents,
@@ -203,15 +207,30 @@ std::string ClaimSearch::NameStep(const Trial& trial,
                                                                  .set = trial.set,
                                                                  .poison = failure.poison,
                                                                  .contents = contents,
-                                                                 .equal = equal},
+                                                                 .equal = equal,
+                                                                 .follows = options_.explain},
                                                                 statics_);
-  return step.ok() ? step->text : fmt::format("unknown: {}", MessageOf(step.status()));
+  return step.ok() ? step->text : fmt::format("an unknown step: {}", MessageOf(step.status()));
+}
+
+std::string ClaimSearch::FollowTrials(const std::vector<Trial>& trials) const {
+  std::string text;
+  const size_t count = std::min(trials.size(), kFollowed);
+  for (const Trial& trial : std::span(trials).first(count)) {
+    const absl::StatusOr<PaddingPath> path = FollowPadding(
+        trials_->device(), index_, {.sizes = trial.sizes, .set = trial.set, .equal = {}}, statics_);
+    if (!path.ok()) return "padding cannot be followed: " + MessageOf(path.status());
+    text = fmt::format("{}: {}", PairText(program(), trial.sizes), TextOf(*path));
+    if (path->reaches_output) return text;
+  }
+  return fmt::format("{} ({} calls followed)", text, count);
 }
 
 absl::StatusOr<SymbolFound> ClaimSearch::Search(int symbol) {
   const package::Symbol& described = program().symbols[static_cast<size_t>(symbol)];
   SymbolFound found{.symbol = described.name, .said = described.claim};
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Trial> trials, MakeTrials({symbol}));
+  if (options_.explain) found.path = FollowTrials(trials);
   std::optional<PaddingClaim> within;  // The strongest that holds within the tolerance.
   for (const PaddingContents kind : KindsOf(program(), symbol)) {
     const std::map<std::string, PaddingClaim> claims = {{described.name, {.padding = kind}}};

@@ -32,7 +32,8 @@ struct PackageClaimOptions {
   Equality tolerance = {.bits = false, .absolute = 1e-5, .relative = 0};
   DeviceChoice device = DeviceChoice::kAuto;
   uint64_t seed = 1;
-  bool write = false;  // What is found becomes what the package says.
+  bool explain = false;  // Follows padding through kernels, too.
+  bool write = false;    // What is found becomes what the package says.
   bool json = false;
 };
 

@@ -76,8 +76,11 @@ Call ProgramRunner::CallOf(const PlacedSet& placed, const CallSet& set, Poison p
           .poison = poison};
 }
 
-absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set, Poison poison) {
+absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set,
+                                              Poison poison,
+                                              const CallWatch& watch) {
   COPPICE_ASSIGN_OR_RETURN(const PlacedSet placed, PlaceSet(set));
+  if (watch.placed) watch.placed(placed.inputs);
   const Call call = CallOf(placed, set, poison);
   RunOutcome outcome;
   {
@@ -85,6 +88,13 @@ absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set, Poison poison)
     outcome.kind = lease.kind();
     outcome.reason = lease.reason();
     COPPICE_RETURN_IF_ERROR(ReadOutcome(device_, program_, lease, placed.inputs, outcome));
+    if (watch.ran) {
+      COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(device_.stream()));
+      std::vector<Tensor> outputs;
+      for (int i = 0; i < lease.output_count(); ++i)
+        outputs.push_back(scope.output(i));
+      watch.ran(outputs);
+    }
   }
   const Explanation next = session_->Explain(call);
   if (next.node) outcome.bucket = next.node->bucket;

@@ -50,6 +50,14 @@ struct RunOutcome {
   std::vector<HostArray> mutated;  // Copied inputs that the program mutates, the same.
 };
 
+// Looks at a call of a runner.
+struct CallWatch {
+  // The copied inputs are on the device.
+  std::function<void(const std::vector<Tensor>& inputs)> placed;
+  // The call has run; these are its outputs.
+  std::function<void(const std::vector<Tensor>& outputs)> ran;
+};
+
 class ProgramRunner {
  public:
   // Registers the program and binds `statics`. `device` outlives the runner. Errors: as
@@ -60,7 +68,9 @@ class ProgramRunner {
       const std::vector<HostArray>& statics);
 
   // Runs the program on a set and waits for it. Errors: as Session::Run.
-  absl::StatusOr<RunOutcome> Run(const CallSet& set, Poison poison = Poison::kOff);
+  absl::StatusOr<RunOutcome> Run(const CallSet& set,
+                                 Poison poison = Poison::kOff,
+                                 const CallWatch& watch = {});
 
   // Runs each set by `time`, which calls what it is given once: Session::Run and nothing else, with
   // the device idle before. Errors: as Session::Run, and those of `time`.

@@ -148,8 +148,9 @@ absl::StatusOr<KernelArgument> ParseKernelArgument(const std::string& text) {
     if (type.name != word) continue;
     const std::optional<uint64_t> bits = type.bits(rest);
     if (!bits)
-      return InvalidArgument("{}: {} is not a number of type {}; give a number that it can hold",
-                             text, Quote(rest), word);
+      return InvalidArgument(
+          "{}: {} is not a number of type {}; give a number that the type can hold", text,
+          Quote(rest), word);
     argument.bits = *bits;
     argument.bytes = type.bytes;
     return argument;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -14,6 +15,7 @@
 
 #include "tools/support/npy.h"
 #include "tools/support/text_file.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -113,8 +115,48 @@ absl::StatusOr<KernelRun> KernelRun::Prepare(const PtxRunOptions& options) {
                            Quote(options.kernel), ListOf(run.program_->kernels()));
   COPPICE_RETURN_IF_ERROR(run.SetShape(options));
   COPPICE_RETURN_IF_ERROR(run.AddArguments(options));
+  for (const std::string& padding : options.padding)
+    COPPICE_RETURN_IF_ERROR(run.MarkPadding(padding));
+  run.reached_ = options.reached;
+  if (!run.reached_.empty() && run.taint_ == nullptr)
+    return InvalidArgument("--reached needs to know which elements are padding; add --padding");
   run.Link();
   return run;
+}
+
+absl::Status KernelRun::MarkPadding(const std::string& text) {
+  const size_t equals = text.find('=');
+  uint64_t index = 0;
+  if (equals == std::string::npos || !absl::SimpleAtoi(text.substr(0, equals), &index))
+    return InvalidArgument("--padding {}: give INDEX=MASK.npy, with the index of an --arg",
+                           Quote(text));
+  if (index >= arguments_.size() || arguments_[index].given.input.empty())
+    return InvalidArgument(
+        "--padding {}: argument {} is not an array that the kernel reads; give "
+        "the index of an in or inout argument, from 0",
+        text, index);
+  const Argument& argument = arguments_[index];
+  COPPICE_ASSIGN_OR_RETURN(const NpyArray mask, ReadNpy(text.substr(equals + 1)));
+  if (mask.dtype != DType::kBool || mask.dims != argument.dims)
+    return InvalidArgument("--padding {}: the mask is {}[{}], but must be bool[{}]", text,
+                           NameOf(mask.dtype), fmt::join(mask.dims, ", "),
+                           fmt::join(argument.dims, ", "));
+  if (taint_ == nullptr) taint_ = std::make_unique<ptx::Taint>();
+  const auto bytes = static_cast<uint64_t>(SizeOf(argument.dtype));
+  const uint64_t begin = reinterpret_cast<uint64_t>(argument.memory.data());
+  for (size_t i = 0; i < mask.bytes.size(); ++i)
+    taint_->plane.Fill(begin + i * bytes, bytes,
+                       ptx::TaintOfInput(static_cast<int>(index), mask.bytes[i] != 0));
+  return absl::OkStatus();
+}
+
+std::vector<ptx::TaintWord> KernelRun::TaintOf(const Argument& argument) const {
+  const auto bytes = static_cast<uint64_t>(SizeOf(argument.dtype));
+  const uint64_t begin = reinterpret_cast<uint64_t>(argument.memory.data());
+  std::vector<ptx::TaintWord> words(argument.memory.size() / bytes);
+  for (size_t i = 0; i < words.size(); ++i)
+    words[i] = taint_->plane.Joined(begin + i * bytes, bytes);
+  return words;
 }
 
 absl::Status KernelRun::SetShape(const PtxRunOptions& options) {
@@ -142,7 +184,7 @@ absl::Status KernelRun::SetShape(const PtxRunOptions& options) {
   for (size_t i = 0; i < cluster.size(); ++i)
     if (launch_.grid[i] % cluster[i] != 0)
       return InvalidArgument(
-          "--grid: {} blocks are not a multiple of the cluster extent {} of kernel {}",
+          "--grid: {} is not a multiple of the cluster extent {} of kernel {}; give a multiple",
           launch_.grid[i], cluster[i], kernel().code->name);
   return CheckCooperative(launch_);
 }
@@ -151,18 +193,19 @@ absl::Status KernelRun::AddArguments(const PtxRunOptions& options) {
   const std::vector<ptx::Place>& parameters = kernel().code->parameters;
   if (options.arguments.size() != parameters.size())
     return InvalidArgument(
-        "kernel {} has {} parameters, but {} arguments are given; give one --arg for each "
-        "parameter, in the order that `coppice ptx check` lists",
-        kernel().code->name, parameters.size(), options.arguments.size());
+        "kernel {} takes {}, not {}; give one --arg for each parameter, in the order that "
+        "`coppice ptx check` lists",
+        kernel().code->name, Counted(std::ssize(parameters), "argument"), options.arguments.size());
   std::vector<std::string> inputs = {options.file};
   std::vector<std::string> outputs;
   for (size_t i = 0; i < parameters.size(); ++i) {
     Argument& argument = arguments_.emplace_back();
     COPPICE_ASSIGN_OR_RETURN(argument.given, ParseKernelArgument(options.arguments[i]));
     if (argument.given.bytes != parameters[i].bytes)
-      return InvalidArgument("{}: the argument has {} bytes, but parameter {}, {}, has {}; {}",
-                             options.arguments[i], argument.given.bytes, i, parameters[i].name,
-                             parameters[i].bytes, WantedFor(parameters[i]));
+      return InvalidArgument("{}: the argument has {}, but parameter {} ({}) has {}; {}",
+                             options.arguments[i], Counted(argument.given.bytes, "byte"), i,
+                             parameters[i].name, Counted(parameters[i].bytes, "byte"),
+                             WantedFor(parameters[i]));
     inputs.push_back(argument.given.input);
     outputs.push_back(argument.given.output);
   }
@@ -208,7 +251,8 @@ ptx::Outcome KernelRun::Run(const std::function<void(std::string_view)>& print) 
                            .seed = seed_,
                            .checks = checks_,
                            .clock_ns = 0,
-                           .print = print});
+                           .print = print,
+                           .taint = taint_.get()});
 }
 
 absl::Status KernelRun::WriteOutputs() const {
@@ -216,6 +260,13 @@ absl::Status KernelRun::WriteOutputs() const {
     if (argument.given.output.empty()) continue;
     COPPICE_RETURN_IF_ERROR(WriteTextFile(
         argument.given.output, FormatNpy(argument.dtype, argument.dims, argument.memory)));
+    if (reached_.empty()) continue;
+    std::vector<std::byte> reached;
+    for (const ptx::TaintWord word : TaintOf(argument))
+      reached.push_back(std::byte{ptx::IsPadding(word)});
+    COPPICE_RETURN_IF_ERROR(
+        WriteTextFile(fmt::format("{}/{}.npy", reached_, &argument - arguments_.data()),
+                      FormatNpy(DType::kBool, argument.dims, reached)));
   }
   return absl::OkStatus();
 }

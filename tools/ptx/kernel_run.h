@@ -21,6 +21,7 @@
 
 #include "runtime/emulator/ptx/launch.h"
 #include "runtime/emulator/ptx/program.h"
+#include "runtime/emulator/ptx/taint.h"
 #include "tools/ptx/kernel_argument.h"
 #include "tools/ptx/kernel_memory.h"
 #include "tools/ptx/ptx.h"
@@ -47,6 +48,11 @@ class KernelRun {
   // Errors: kFailedPrecondition  the first file that cannot be written.
   absl::Status WriteOutputs() const;
 
+  // By element of an array: its words, joined. Requires: taint().
+  std::vector<ptx::TaintWord> TaintOf(const Argument& argument) const;
+  // Null: nobody asks.
+  const ptx::Taint* taint() const { return taint_.get(); }
+
   const ptx::Kernel& kernel() const { return *launch_.kernel; }
   const ptx::Launch& launch() const { return launch_; }
   const std::vector<Argument>& arguments() const { return arguments_; }
@@ -57,6 +63,7 @@ class KernelRun {
   absl::Status SetShape(const PtxRunOptions& options);
   absl::Status AddArguments(const PtxRunOptions& options);
   absl::Status AddArray(Argument& argument);
+  absl::Status MarkPadding(const std::string& text);
   void Link();
 
   std::unique_ptr<ptx::Program> program_;
@@ -66,6 +73,8 @@ class KernelRun {
   ptx::Launch launch_;
   uint64_t seed_ = 1;
   ptx::Checks checks_;
+  std::unique_ptr<ptx::Taint> taint_;
+  std::string reached_;  // As PtxRunOptions.
 };
 
 }  // namespace coppice

@@ -52,6 +52,9 @@ struct PtxRunOptions {
   ptx::Checks checks = {.uninitialized = true};
   bool cooperative = false;
   bool json = false;
+  // "INDEX=MASK.npy": which elements of the array of an argument are padding. None: nobody asks.
+  std::vector<std::string> padding;
+  std::string reached;  // A folder for which elements of each output padding reached; empty: none.
 };
 
 // Lists the kernels of a file. Returns kExitMismatch if one of them would be refused; kExitUsage

@@ -56,6 +56,66 @@ Json ArgumentJson(const KernelRun& run, size_t i, const ptx::Outcome& outcome, b
   return json;
 }
 
+// Where padding got in an output.
+struct Reached {
+  int64_t elements = 0;
+  int64_t first = -1;  // Its index, rows first.
+  const ptx::TaintMeeting* meeting = nullptr;
+};
+
+Reached ReachedIn(const KernelRun& run, const KernelRun::Argument& argument) {
+  Reached reached;
+  const std::vector<ptx::TaintWord> words = run.TaintOf(argument);
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (!ptx::IsPadding(words[i])) continue;
+    if (reached.elements++ > 0) continue;
+    reached.first = static_cast<int64_t>(i);
+    if (const size_t number = words[i] >> ptx::kTaintMeetingShift; number != 0)
+      reached.meeting = &run.taint()->meetings[number - 1];
+  }
+  return reached;
+}
+
+Json PaddingJson(const KernelRun& run) {
+  if (run.taint() == nullptr) return nullptr;
+  Json outputs = Json::array();
+  for (size_t i = 0; i < run.arguments().size(); ++i) {
+    const KernelRun::Argument& argument = run.arguments()[i];
+    if (argument.given.output.empty()) continue;
+    const Reached reached = ReachedIn(run, argument);
+    Json output = {{"index", i}, {"reached", reached.elements}, {"first", nullptr}};
+    if (reached.elements > 0) output["first"] = {{"element", reached.first}};
+    if (const ptx::TaintMeeting* const at = reached.meeting; at != nullptr)
+      output["first"].update({{"line", at->line},
+                              {"source", at->source.empty() ? Json(nullptr) : Json(at->source)},
+                              {"block", at->block},
+                              {"thread", at->thread}});
+    outputs.push_back(output);
+  }
+  return {{"outputs", outputs}, {"gaps", run.taint()->gaps}};
+}
+
+std::string PaddingText(const KernelRun& run) {
+  std::string text;
+  if (run.taint() == nullptr) return text;
+  for (const KernelRun::Argument& argument : run.arguments()) {
+    if (argument.given.output.empty()) continue;
+    const Reached reached = ReachedIn(run, argument);
+    text += fmt::format("padding reaches {} of {}", reached.elements,
+                        Counted(std::ssize(run.TaintOf(argument)), "element"));
+    text += " of " + argument.given.text;
+    if (const ptx::TaintMeeting* const at = reached.meeting; at != nullptr)
+      text += fmt::format("; element {} by PTX line {}{}, thread ({}) of block ({})", reached.first,
+                          at->line, at->source.empty() ? "" : fmt::format(" ({})", at->source),
+                          fmt::join(at->thread, ", "), fmt::join(at->block, ", "));
+    text += "\n";
+  }
+  if (!run.taint()->gaps.empty())
+    text +=
+        fmt::format("padding cannot be followed through {}\n", fmt::join(run.taint()->gaps, ", "));
+  return text;
+}
+
 Json ToJson(const PtxRunOptions& options, const KernelRun& run, const ptx::Outcome& outcome) {
   Json findings = Json::array();
   for (const ptx::Finding& finding : FindingsOf(outcome)) {
@@ -84,6 +144,7 @@ Json ToJson(const PtxRunOptions& options, const KernelRun& run, const ptx::Outco
           {"stores", outcome.counts.stores},
           {"completed", !outcome.fault.has_value()},
           {"arguments", arguments},
+          {"padding", PaddingJson(run)},
           {"findings", findings}};
 }
 
@@ -98,9 +159,9 @@ std::string Format(const PtxRunOptions& options,
   text += fmt::format(
       "kernel {}, grid {}, block {}, {} bytes of static and {} bytes of dynamic shared memory, "
       "seed {}\n"
-      "  instructions  {} of warps, {} of lanes\n"
-      "  loads         {} of lanes\n"
-      "  stores        {} of lanes\n",
+      "  instructions  {} by warps, {} by lanes\n"
+      "  loads         {} by lanes\n"
+      "  stores        {} by lanes\n",
       run.kernel().code->name, fmt::join(run.launch().grid, " x "),
       fmt::join(run.launch().block, " x "), run.kernel().shared_bytes, options.shared_bytes,
       options.seed, counts.instructions, counts.lane_instructions, counts.loads, counts.stores);
@@ -118,7 +179,8 @@ std::string Format(const PtxRunOptions& options,
                fmt::format("{}", argument.memory.size()), touched(false), touched(true)});
   }
   if (any) text += table.Format();
-  return text + fmt::format("{} findings{}\n", findings.size(),
+  text += PaddingText(run);
+  return text + fmt::format("{}{}\n", Counted(std::ssize(findings), "finding"),
                             outcome.fault ? "; the first ended the launch" : "");
 }
 

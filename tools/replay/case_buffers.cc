@@ -40,8 +40,8 @@ absl::StatusOr<package::Package> OpenShown(const std::string& path,
   absl::StatusOr<package::Package> opened = package::Package::Open(shown, {});
   if (!opened.ok())
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "the package does not open with the temporaries of its programs as outputs, "
-                     "for example because one program is part of another: {}",
+                     "cannot open the package with the temporaries of its programs as outputs "
+                     "(one cause: a program that is part of another program): {}",
                      MessageOf(opened.status()));
   return opened;
 }

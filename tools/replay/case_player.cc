@@ -148,7 +148,8 @@ absl::Status Player::Register(int index) {
       InputNames(program, /*static_ones=*/false) != recorded.inputs ||
       InputNames(program, /*static_ones=*/true) != recorded.statics)
     return InvalidArgument(
-        "program '{}' of {} does not have the sizes and inputs that the case has",
+        "program '{}' of {} does not have the sizes and inputs of the case; give the package that "
+        "the case was recorded with",
         recorded.package_program, source_.package);
   COPPICE_RETURN_IF_ERROR(device_->TakeConstants(in_package, source_.constants));
   PackageProgramOptions options;

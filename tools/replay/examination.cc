@@ -15,6 +15,7 @@
 #include "tools/package/compare_runs.h"
 #include "tools/package/first_step.h"
 #include "tools/replay/unread_arguments.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -117,7 +118,7 @@ std::optional<Verdict> FindLost(const Case& value) {
     Verdict verdict = Begin(value, i, VerdictKind::kStaleInput, {});
     verdict.text =
         "the device stopped before the inputs of this call were staged, and earlier calls are "
-        "correct: an input lies in memory that was freed, or other work of the device failed";
+        "correct: an input lies in memory that was freed, or other work on the device failed";
     return verdict;
   }
   return std::nullopt;
@@ -133,7 +134,7 @@ absl::StatusOr<Examination> Examination::Create(const Case& value, const PlaySou
     if (!program.package_program.empty() && program.package_sha256 != package.manifest().sha256)
       return InvalidArgument(
           "{}: the SHA-256 of its manifest is {}, but program '{}' in the case comes from a "
-          "manifest with {}; give the package that the case was recorded with",
+          "manifest whose SHA-256 is {}; give the package that the case was recorded with",
           source.package, package.manifest().sha256, program.name, program.package_sha256);
   }
   return Examination(source, std::move(package));
@@ -278,7 +279,8 @@ absl::StatusOr<Verdict> Examination::Examine(const Case& value,
   for (const auto& find :
        {FindUnreadScalar(value), CompareRecorded(value, reference), FindLost(value)})
     if (find) return with_notes(*find);
-  Verdict nothing{.text = fmt::format("{} calls run without a finding", value.calls.size())};
+  Verdict nothing{
+      .text = fmt::format("{} ran without a finding", Counted(std::ssize(value.calls), "call"))};
   if (!value.error.empty()) nothing.text += fmt::format("; the device had said: {}", value.error);
   return with_notes(nothing);
 }
@@ -296,50 +298,90 @@ absl::StatusOr<Verdict> Examination::LookAgain(const Case& value, const Verdict&
   return *differs;
 }
 
+absl::Status Examination::AskOfCall(const Case& value,
+                                    const CaseCall& call,
+                                    Poison poison,
+                                    const Ask& ask) const {
+  const package::Program& program = ProgramOf(value, call);
+  CallSet set{.extents = call.extents, .scalars = call.scalars, .inputs = {}};
+  for (const CaseInput& input : call.inputs) {
+    if (input.tensor.empty())
+      return MakeError(absl::StatusCode::kUnimplemented, "an input comes from another call");
+    set.inputs.push_back(ArrayOf(value.tensors.at(input.tensor)));
+  }
+  COPPICE_ASSIGN_OR_RETURN(package::Package package,
+                           PackageDevice::OpenPackage(source_.package, {}));
+  COPPICE_ASSIGN_OR_RETURN(const int index, FindProgram(package.manifest(), program.name));
+  PackageDeviceOptions options;
+  options.choice = DeviceChoice::kHost;
+  COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<PackageDevice> device,
+                           PackageDevice::Create(options));
+  COPPICE_RETURN_IF_ERROR(device->Load(std::move(package)));
+  COPPICE_RETURN_IF_ERROR(device->TakeConstants(index, source_.constants));
+  std::vector<HostArray> statics;
+  std::vector<std::string> notes;
+  if (call.binding >= 0) {
+    COPPICE_ASSIGN_OR_RETURN(statics, StaticsOf(value, call.binding, program, notes));
+  }
+  const SizePair sizes{call.extents, call.bucket};
+  PaddingContents contents = PaddingContents::kAny;
+  const CaseProgram& recorded = value.programs[static_cast<size_t>(call.program)];
+  for (size_t i = 0; i < recorded.symbols.size(); ++i)
+    if (recorded.symbols[i].claim && sizes.real[i] != sizes.padded[i])
+      contents = recorded.symbols[i].claim->padding;
+  return ask(*device, index,
+             {.sizes = sizes,
+              .set = set,
+              .poison = poison,
+              .contents = contents,
+              .equal = EqualityOfProgram(program, ClaimsOf(value, call.program)),
+              .follows = true},
+             statics);
+}
+
 void Examination::NameStep(const Case& value, Verdict& verdict) const {
   const auto call = std::ranges::find(value.calls, verdict.call, &CaseCall::number);
   if (call == value.calls.end()) return;
-  const package::Program& program = ProgramOf(value, *call);
-  const auto name = [&]() -> absl::StatusOr<DifferingStep> {
-    CallSet set{.extents = call->extents, .scalars = call->scalars, .inputs = {}};
-    for (const CaseInput& input : call->inputs) {
-      if (input.tensor.empty())
-        return MakeError(absl::StatusCode::kUnimplemented, "an input comes from another call");
-      set.inputs.push_back(ArrayOf(value.tensors.at(input.tensor)));
-    }
-    COPPICE_ASSIGN_OR_RETURN(package::Package package,
-                             PackageDevice::OpenPackage(source_.package, {}));
-    COPPICE_ASSIGN_OR_RETURN(const int index, FindProgram(package.manifest(), program.name));
-    PackageDeviceOptions options;
-    options.choice = DeviceChoice::kHost;
-    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<PackageDevice> device,
-                             PackageDevice::Create(options));
-    COPPICE_RETURN_IF_ERROR(device->Load(std::move(package)));
-    COPPICE_RETURN_IF_ERROR(device->TakeConstants(index, source_.constants));
-    std::vector<HostArray> statics;
-    std::vector<std::string> notes;
-    if (call->binding >= 0) {
-      COPPICE_ASSIGN_OR_RETURN(statics, StaticsOf(value, call->binding, program, notes));
-    }
-    const SizePair sizes{call->extents, call->bucket};
-    PaddingContents contents = PaddingContents::kAny;
-    const CaseProgram& recorded = value.programs[static_cast<size_t>(call->program)];
-    for (size_t i = 0; i < recorded.symbols.size(); ++i)
-      if (recorded.symbols[i].claim && sizes.real[i] != sizes.padded[i])
-        contents = recorded.symbols[i].claim->padding;
-    return FirstDifferingStep(*device, index,
-                              {.sizes = sizes,
-                               .set = set,
-                               .poison = verdict.way.poison,
-                               .contents = contents,
-                               .equal = EqualityOfProgram(program, ClaimsOf(value, call->program))},
-                              statics);
+  const auto name = [&](const PackageDevice& device, int program, const StepQuestion& question,
+                        const std::vector<HostArray>& statics) -> absl::Status {
+    COPPICE_ASSIGN_OR_RETURN(const DifferingStep step,
+                             FirstDifferingStep(device, program, question, statics));
+    verdict.step = step.step;
+    verdict.kernel = step.kernel;
+    verdict.hit = {step.buffer, ProgramOf(value, *call).name};
+    if (!step.reach) return absl::OkStatus();
+    verdict.ptx_line = step.reach->line;
+    verdict.source = step.reach->source;
+    verdict.has_thread = true;
+    verdict.block = step.reach->block;
+    verdict.thread = step.reach->thread;
+    return absl::OkStatus();
   };
-  const absl::StatusOr<DifferingStep> step = name();
-  if (!step.ok()) return;
-  verdict.step = step->step;
-  verdict.kernel = step->kernel;
-  verdict.hit = {step->buffer, program.name};
+  // If no step can be named, the verdict stands without one.
+  (void)AskOfCall(value, *call, verdict.way.poison, name);
+}
+
+std::vector<std::string> Examination::FollowPadding(const Case& value,
+                                                    const Console& console) const {
+  std::vector<std::string> lines;
+  for (const CaseCall& call : value.calls) {
+    if (call.bucket == call.extents || console.stopped() ||
+        value.programs[static_cast<size_t>(call.program)].package_program.empty())
+      continue;
+    std::string text;
+    const absl::Status followed = AskOfCall(
+        value, call, Poison::kOff,
+        [&](const PackageDevice& device, int program, const StepQuestion& question,
+            const std::vector<HostArray>& statics) -> absl::Status {
+          COPPICE_ASSIGN_OR_RETURN(const PaddingPath path,
+                                   coppice::FollowPadding(device, program, question, statics));
+          text = TextOf(path);
+          return absl::OkStatus();
+        });
+    if (!followed.ok()) text = "padding cannot be followed: " + MessageOf(followed);
+    lines.push_back(fmt::format("call {}: {}", call.number, text));
+  }
+  return lines;
 }
 
 }  // namespace coppice

@@ -11,13 +11,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
 #include "coppice/graphs/case_file.h"
 #include "coppice/runtime/package.h"
 
+#include "tools/package/first_step.h"
 #include "tools/replay/case_player.h"
 #include "tools/replay/verdict.h"
 #include "tools/support/console.h"
@@ -40,8 +44,12 @@ class Examination {
   // What is wrong in this way alone; nothing is: kNothing. Errors: as PlayCase.
   absl::StatusOr<Verdict> LookAgain(const Case& value, const Verdict& found) const;
 
-  // Names the step that is the first to write something else, if it can be told.
+  // Names the step that is the first to write something else, and the instruction at which padding
+  // gets there, if they can be told.
   void NameStep(const Case& value, Verdict& verdict) const;
+
+  // Where the padding of each padded call of a package gets, a line each.
+  std::vector<std::string> FollowPadding(const Case& value, const Console& console) const;
 
   const package::Package& package() const { return package_; }
 
@@ -56,6 +64,15 @@ class Examination {
                                  const Way& way) const;
   std::optional<Verdict> CompareRecorded(const Case& value, const Played& reference) const;
   std::optional<Verdict> FindUnreadScalar(const Case& value) const;
+  // Asks `ask` about a call of a package, on a device of its own.
+  using Ask = std::function<absl::Status(const PackageDevice& device,
+                                         int program,
+                                         const StepQuestion& question,
+                                         const std::vector<HostArray>& statics)>;
+  absl::Status AskOfCall(const Case& value,
+                         const CaseCall& call,
+                         Poison poison,
+                         const Ask& ask) const;
   Verdict VerdictOf(const Case& value, const Trouble& trouble, const Way& way) const;
 
   PlaySource source_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -123,9 +124,12 @@ absl::Status ReplayJob::Run(const Console& console) {
   verdict_ = *found;
   if (value.calls.size() < recorded)
     verdict_.notes.push_back(
-        fmt::format("{} of the {} calls of the case were run; give a larger --calls to run more",
+        fmt::format("{} of the {} calls in the case ran; give a larger --calls to run more",
                     value.calls.size(), recorded));
   if (options_.shrink) COPPICE_RETURN_IF_ERROR(Shrink(examination, value, console));
+  if (options_.taint)
+    std::ranges::move(examination.FollowPadding(value, console),
+                      std::back_inserter(verdict_.notes));
   if (options_.buffers.empty()) return absl::OkStatus();
   // The verdict stands, whatever becomes of these.
   const absl::Status written = WriteBuffers(value, {package, options_.constants}, options_.buffers);

@@ -9,8 +9,8 @@ constexpr const char* kNotes =
     "A case is a file that the flight recorder of a session wrote: the inputs of its last\n"
     "calls. The calls run again on the emulator, which checks every access of every kernel.\n"
     "They run at their own sizes without graphs; then with their original padding, in several\n"
-    "orders of blocks; then with NaNs, a pattern and noise in the padding. Outputs are compared\n"
-    "with those of the first run, and with those in the case. The first problem is the verdict:\n"
+    "orders of blocks; then with NaNs, a pattern and noise in the padding. The command compares\n"
+    "their outputs with the first run, and with the case. The first problem is the verdict:\n"
     "  out_of_bounds, misaligned, race, uninitialized, fault   a kernel did this\n"
     "  wrong_claim    padding reaches live outputs\n"
     "  baked_in       a kernel never reads a size or a scalar that it is given\n"
@@ -22,10 +22,16 @@ constexpr const char* kNotes =
     "--shrink looks for the fewest calls and the smallest sizes with the same verdict, and writes\n"
     "them as a case.\n"
     "\n"
+    "--taint adds a note for each padded call: the first live element of a buffer that padding of\n"
+    "an input reaches, and the kernel, line and thread, even if no value differs. If padding\n"
+    "reaches no live element, outputs cannot depend on it at these sizes. Programs whose kernels\n"
+    "read the real sizes are not followed.\n"
+    "\n"
     "Examples:\n"
     "  coppice replay fault.coppice-case\n"
     "  coppice replay fault.coppice-case --shrink -o small.coppice-case --json\n"
     "  coppice replay fault.coppice-case --buffers values/\n"
+    "  coppice replay fault.coppice-case --taint\n"
     "  coppice replay fault.coppice-case --package decoder.zip --constants weights.safetensors\n"
     "\n"
     "Exit codes: 0 nothing is wrong; 2 a wrong option, or a file that cannot be read or does\n"
@@ -54,8 +60,10 @@ void AddReplay(Command& command, ReplayOptions& options) {
   command.AddText("-o,--output", options.output, "CASE",
                   "Write the shrunken case here, default CASE.shrunk");
   command.AddText("--buffers", options.buffers, "FOLDER",
-                  "Write every buffer to FOLDER/CALL/BUFFER.npy, as the call leaves it when it\n"
-                  "runs at its own sizes");
+                  "Write every buffer to FOLDER/CALL/BUFFER.npy, with its values after an\n"
+                  "unpadded run of the call");
+  command.AddFlag("--taint", options.taint,
+                  "Also follow the padding of each padded call through its kernels");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 

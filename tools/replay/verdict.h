@@ -48,10 +48,11 @@ struct Verdict {
   std::vector<std::string> notes;
   std::string shrunk;  // The path of the shrunken case; empty: there is none.
 
-  // Whether the same is wrong in `other`, perhaps at other sizes.
+  // Whether the same is wrong in `other`, perhaps at other sizes. Padding may take another way
+  // there.
   bool IsLike(const Verdict& other) const {
     return kind == other.kind && program == other.program && kernel == other.kernel &&
-           ptx_line == other.ptx_line;
+           (ptx_line == other.ptx_line || kind == VerdictKind::kWrongClaim);
   }
 };
 

@@ -61,6 +61,7 @@ class ChosenDriver {
   std::vector<std::string> reports() const;
   // As Emulator::kernel_findings; empty on CUDA.
   std::vector<KernelFinding> kernel_findings() const;
+  Emulator* emulator() const { return emulator_.get(); }  // Null on CUDA.
   // As Emulator::fault; empty on CUDA.
   std::string fault() const { return emulator_ == nullptr ? std::string() : emulator_->fault(); }
 

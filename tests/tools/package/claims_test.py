@@ -63,6 +63,14 @@ class ClaimsTest(unittest.TestCase):
             with self.subTest(program=name):
                 self.assertEqual(known, self.claim(name)[1])
 
+    def test_where_padding_gets_is_explained(self):
+        found, _ = self.claim("maximum", "--explain", "--size-max", 24)
+        batch, length = (symbol["path"] for symbol in found["symbols"])
+        self.assertRegex(batch, "padding reaches no live element of an output or a temporary "
+                                r"\(3 calls followed\)$")
+        self.assertRegex(length, r"padding of x reaches output\[0, 0\] in step 0: kernel "
+                                 r"triton_red_fused_amax_0, PTX line \d+, thread \(")
+
     def test_what_is_claimed_holds_at_random_pairs_of_sizes(self):
         source = random.Random(SEED)
         for name in KNOWN:
