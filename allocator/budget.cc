@@ -12,7 +12,7 @@ namespace coppice {
 
 Budget::Budget(Options options) : limit_(options.limit), on_change_(std::move(options.on_change)) {
   COPPICE_CHECK(options.accounts >= 1 && options.limit >= 0,
-                "a budget needs an account and a limit of 0 or more");
+                "a budget needs at least 1 account, and its limit must not be negative");
   usage_.bytes.resize(static_cast<size_t>(options.accounts));
   usage_.peaks.resize(static_cast<size_t>(options.accounts));
   usage_.limit = limit_;
@@ -32,7 +32,7 @@ Admission Budget::Admit(int64_t bytes) const {
 void Budget::Book(int account, int64_t change) {
   if (change == 0) return;
   const size_t i = IndexOf(account);
-  COPPICE_CHECK(usage_.bytes[i] >= -change, "more bytes than were charged");
+  COPPICE_CHECK(usage_.bytes[i] >= -change, "more bytes are discharged than were charged");
   usage_.bytes[i] += change;
   usage_.peaks[i] = std::max(usage_.peaks[i], usage_.bytes[i]);
   usage_.total += change;
@@ -64,7 +64,7 @@ Admission Budget::Hold(int64_t bytes) {
 
 void Budget::Settle(int64_t held, std::span<const Change> changes) {
   const std::lock_guard lock(mutex_);
-  COPPICE_CHECK(held >= 0 && held <= held_, "more bytes than are held");
+  COPPICE_CHECK(held >= 0 && held <= held_, "more bytes are settled than are held");
   held_ -= held;
   int64_t added = 0;
   for (const Change& change : changes) {

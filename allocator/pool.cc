@@ -24,8 +24,8 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(const Driver& driver,
       std::any_of(options.accounts.begin(), options.accounts.end(), unknown) ||
       unknown(options.spare_account)) {
     return InvalidArgument(
-        "Pool::Create: {} windows, with spare handles charged to account {}; use at least one "
-        "window, and only account numbers below {}, the number of accounts of the budget",
+        "Pool::Create: {} windows, and spare handles are charged to account {}; use at least 1 "
+        "window, and account numbers >= 0 and < {}",
         options.accounts.size(), options.spare_account, budget.accounts());
   }
   Arena::Options arena_options{.window_count = static_cast<int>(options.accounts.size()),
@@ -116,7 +116,7 @@ absl::StatusOr<Admission> Pool::Charge(int account, int64_t bytes) {
   const std::vector<int>& own = options_.accounts;
   COPPICE_CHECK(
       account != options_.spare_account && std::find(own.begin(), own.end(), account) == own.end(),
-      "this account is for memory that the pool maps");
+      "only the pool charges this account; use another account");
   if (const Admission first = budget_.Charge(account, bytes); first.admitted()) return first;
   const std::lock_guard lock(mutex_);
   COPPICE_RETURN_IF_ERROR(DropSpares());

@@ -190,10 +190,10 @@ class Parser {
     }
     const auto found = std::find(names_.begin(), names_.end(), token_);
     if (found == names_.end())
-      return Unexpected(names_.empty() ? std::string("no name, since no names are known here")
+      return Unexpected(names_.empty() ? std::string("no name (no names are known here)")
                                        : fmt::format("one of {}", fmt::join(names_, ", ")));
     if (std::find(found + 1, names_.end(), token_) != names_.end())
-      return Unexpected("a name that means one value, but this name means several");
+      return Unexpected("a name with one value, but this name has several");
     Advance();
     return Emit({.op = Operator::kName, .immediate = found - names_.begin()});
   }
@@ -246,8 +246,8 @@ class Parser {
   }
 
   absl::Status Fail(absl::StatusCode code, const std::string& expected) const {
-    return MakeError(code, "Expression::Parse: \"{}\" has {} at column {}; expected {}", text_,
-                     token_.empty() ? std::string("its end") : fmt::format("'{}'", token_),
+    return MakeError(code, "Expression::Parse: \"{}\" {} at column {}; expected {}", text_,
+                     token_.empty() ? std::string("ends") : fmt::format("has '{}'", token_),
                      column_ + 1, expected);
   }
 
@@ -400,8 +400,8 @@ absl::StatusOr<Expression> Expression::Parse(const std::string& text,
                                              std::span<const std::string> names) {
   if (text.size() > static_cast<size_t>(kTextMax))
     return MakeError(absl::StatusCode::kOutOfRange,
-                     "Expression::Parse: \"{}...\" has {} characters and continues at column {}; "
-                     "expected its end, since at most {} characters are allowed",
+                     "Expression::Parse: \"{}...\" has {} characters; it must end before column "
+                     "{}, since at most {} characters are allowed",
                      text.substr(0, 40), text.size(), kTextMax + 1, kTextMax);
   COPPICE_ASSIGN_OR_RETURN(std::vector<Operation> operations, Parser(text, names).Run());
   return Expression(text, std::move(operations), names.size());

@@ -165,7 +165,7 @@ class JsonBuilder {
     if (text_.substr(cursor_, expected.size()) != expected)
       return Fail(
           fmt::format("canonical JSON has {} here; write no spaces, and write integers and strings "
-                      "as Python's json.dumps does",
+                      "like Python's json.dumps",
                       QuoteText(expected, kShownMax)));
     cursor_ += expected.size();
     return true;

@@ -65,7 +65,7 @@ absl::Status CheckFields(Json object, std::initializer_list<std::string_view> na
     if (found == names.end() && !object.document().ignores_unknown())
       return value.Error(
           "no field of this name is allowed here; remove it, or start its name with x- (allowed "
-          "fields: {})",
+          "fields, ? marks an optional one: {})",
           fmt::join(names, ", "));
   }
   for (const std::string_view name : names) {

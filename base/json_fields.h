@@ -74,7 +74,7 @@ absl::StatusOr<int> ReferenceOf(Json value, const std::vector<Entry>& entries, c
   COPPICE_RETURN_IF_ERROR(CheckKind(value, JsonKind::kText));
   const int index = IndexOf(entries, value.text());
   if (index < 0)
-    return value.Error("{} is not one of the existing {}; add it, or name one of them",
+    return value.Error("{} is not one of the {}; add it, or use the name of an existing one",
                        value.Show(), what);
   return index;
 }

@@ -103,8 +103,8 @@ absl::StatusOr<std::optional<PaddingClaim>> ParseClaim(std::string_view text) {
   const auto no_claim = [&] {
     return InvalidArgument(
         "'{}' is not a claim about padding; give exact, any, masked, row_independent, finite or "
-        "fill, or one of the last five with a tolerance: finite:1e-5 (absolute) or "
-        "finite:1e-5:1e-4 (absolute, then relative)",
+        "fill; all but exact take a tolerance, such as finite:1e-5 (absolute) or finite:1e-5:1e-4 "
+        "(absolute, then relative)",
         text);
   };
   const std::vector<std::string_view> parts = SplitAtColons(text);

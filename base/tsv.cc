@@ -44,7 +44,7 @@ absl::StatusOr<std::vector<TsvRow>> ParseTsv(std::string_view text,
                              number, rows.back().fields.size(), column_count);
   }
   if (!has_columns)
-    return InvalidArgument("{}:{}: the table has no columns; give '{}'", name, number, columns);
+    return InvalidArgument("{}:{}: the table has no header row; give '{}'", name, number, columns);
   return rows;
 }
 

@@ -18,7 +18,8 @@ namespace {
 
 absl::Status CheckIndex(int32_t index, size_t count, const char* what) {
   if (index >= 0 && static_cast<size_t>(index) < count) return absl::OkStatus();
-  return InvalidArgument("{} {}: the program has {}, counted from 0", what, index, count);
+  return InvalidArgument("{} {}: the program has only {}, and the first index is 0", what, index,
+                         count);
 }
 
 // Host code between two graphs, for as long as one of them may run.

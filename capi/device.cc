@@ -129,7 +129,8 @@ absl::Status Reset(coppice_device& device) {
   device.EndRetired();
   if (const int sessions = device.sessions.load(); sessions > 0)
     return FailedPrecondition(
-        "device: {} sessions still exist, or their outputs are being read; release them first",
+        "device: still in use by {} of its sessions, or by reads of their outputs; release them "
+        "first",
         sessions);
   (void)device.context->MakeCurrent().ok();
   device.Clear();
@@ -218,7 +219,8 @@ coppice_status coppice_driver_entry(coppice_device* device,
 
 coppice_status coppice_memory_allocate(coppice_device* device, int64_t bytes, uint64_t* address) {
   return AnswerOn(device, address, [&]() -> absl::StatusOr<uint64_t> {
-    if (bytes < 1) return InvalidArgument("memory: {} bytes; ask for at least 1", bytes);
+    if (bytes < 1)
+      return InvalidArgument("memory: {} bytes were requested; request at least 1", bytes);
     device->EndRetired();
     COPPICE_ASSIGN_OR_RETURN(DeviceBlock memory,
                              DeviceBlock::Create(device->source, *device->driver, bytes, nullptr));

@@ -110,7 +110,9 @@ void* coppice_external_allocate(ptrdiff_t bytes, int32_t device, void* stream) {
   uint64_t address = 0;
   (void)AnswerTo(&address, [&]() -> absl::StatusOr<uint64_t> {
     if (bytes == 0) return uint64_t{0};
-    if (bytes < 0) return InvalidArgument("external allocator: {} bytes; ask for 0 or more", bytes);
+    if (bytes < 0)
+      return InvalidArgument("external allocator: {} bytes were requested; request 0 or more",
+                             bytes);
     coppice_context* const run = WhoseCode().run;
     return run != nullptr ? AllocateInRun(*run, bytes, device)
                           : AllocateOnDevice(bytes, device, stream);

@@ -78,8 +78,8 @@ coppice_status Tell(const absl::Status& status) {
         "made another context current";
   if (result == CuResult::kNotPermitted)
     text +=
-        "; it was called from a host function that the device runs as part of its work, so it "
-        "would wait for itself: call it after that function has returned";
+        "; a host function in a stream made this call, and would wait for itself: make the call "
+        "after the function returns";
   Told& told = ToldHere();
   told = {.text = std::move(text),
           .fixed = nullptr,

@@ -13,7 +13,7 @@ absl::Status CheckHandle(const void* handle, const char* what) {
 
 absl::Status CheckNotReset(const coppice_device& device, int resets, const char* what) {
   if (device.resets.load() == resets) return absl::OkStatus();
-  return FailedPrecondition("{}: its device was reset after it was loaded; load it again", what);
+  return FailedPrecondition("{}: loaded before the device was reset; load again", what);
 }
 
 absl::StatusOr<const Program*> ProgramOf(const coppice_session& session,
@@ -32,7 +32,8 @@ absl::StatusOr<const Binding*> BindingOf(const coppice_session& session,
 
 absl::Status CheckLane(const coppice_session& session, int32_t lane) {
   if (lane >= 0 && lane < session.lanes) return absl::OkStatus();
-  return InvalidArgument("lane {}: the session has {} lanes, counted from 0", lane, session.lanes);
+  return InvalidArgument("lane {}: not a lane of the session; give a lane from 0 to {}", lane,
+                         session.lanes - 1);
 }
 
 absl::Status CheckStream(const void* stream) {

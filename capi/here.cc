@@ -28,8 +28,8 @@ absl::Status CheckNotCalledBy(const coppice_session* session) {
   for (const HereScope* scope = innermost; scope != nullptr; scope = scope->outer()) {
     if (scope->here().session == session)
       return FailedPrecondition(
-          "session: called from one of its own callables or callbacks, so it would wait for "
-          "itself; call it after they return");
+          "session: a call from one of its own callables or callbacks would wait for itself; call "
+          "after they return");
   }
   return absl::OkStatus();
 }

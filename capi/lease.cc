@@ -46,7 +46,7 @@ absl::Status DetachInto(coppice_lease& lease,
   const int part = lease.lease.part();
   const int outputs = part < 0 ? lease.lease.output_count() : 1;
   if (out_count != outputs)
-    return InvalidArgument("lease: it has {} outputs, but the array has room for {}", outputs,
+    return InvalidArgument("lease: out_count must be {}, the number of outputs, but is {}", outputs,
                            out_count);
   COPPICE_RETURN_IF_ERROR(CheckArray(out, out_count, "out"));
   std::vector<std::unique_ptr<DetachedTensor>> tensors;
@@ -77,7 +77,7 @@ absl::Status SplitInto(coppice_lease& lease, coppice_lease** out, int64_t out_co
     return FailedPrecondition("lease: a read scope on it is open; end the scope first");
   const int outputs = lease.lease.output_count();
   if (lease.lease.part() < 0 && outputs > 0 && out_count != outputs)
-    return InvalidArgument("lease: it has {} outputs, but the array has room for {}", outputs,
+    return InvalidArgument("lease: out_count must be {}, the number of outputs, but is {}", outputs,
                            out_count);
   COPPICE_RETURN_IF_ERROR(CheckArray(out, out_count, "out"));
   std::vector<Held<coppice_lease>> parts;
@@ -100,7 +100,8 @@ coppice_status ShowOutput(coppice_read* scope,
   return AnswerOn(scope, out, [&]() -> absl::StatusOr<ShownTensor> {
     const Lease& lease = scope->lease->lease;
     if (index < 0 || index >= lease.output_count())
-      return InvalidArgument("output {}: the lease has {} outputs", index, lease.output_count());
+      return InvalidArgument("output {}: the lease has only {}, and the first index is 0", index,
+                             lease.output_count());
     if (lease.part() >= 0 && index != lease.part())
       return InvalidArgument("output {}: the lease holds only output {}", index, lease.part());
     const absl::StatusOr<Tensor> tensor = find(*scope->scope, index);
@@ -136,8 +137,8 @@ coppice_status coppice_lease_release_after(coppice_lease* lease, void* stream) {
     const auto released = Held<coppice_lease>::Adopt(lease);
     if (released->scopes.load() != 0)
       return FailedPrecondition(
-          "lease: a read scope on it is open, and the next use of the lane waits only for the "
-          "stream of that scope; end the scope first");
+          "lease: a read scope on it is open, so the lane would wait only for the stream of that "
+          "scope; end the scope first");
     return released->lease.Release(static_cast<CuStream>(stream));
   });
 }
@@ -168,8 +169,9 @@ coppice_status coppice_read_count(coppice_read* scope, int32_t index, coppice_vi
   return ShowOutput(scope, index, out, [](const ReadScope& on, int at) -> absl::StatusOr<Tensor> {
     const Tensor count = on.count(at);
     if (count.data != 0) return count;
-    return MakeError(absl::StatusCode::kNotFound,
-                     "output {}: the device does not count its size; read the whole output", at);
+    return MakeError(
+        absl::StatusCode::kNotFound,
+        "output {}: the device does not decide the size of this output; read the whole output", at);
   });
 }
 

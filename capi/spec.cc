@@ -83,7 +83,7 @@ absl::StatusOr<Dims> DimsOf(const char* const* texts,
                             const std::string& who,
                             SpecReader& reader) {
   if (rank < 0 || rank > kRankMax)
-    return InvalidArgument("{}: {} axes; give 0 to {}", who, rank, kRankMax);
+    return InvalidArgument("{}: {} axes; give a number from 0 to {}", who, rank, kRankMax);
   COPPICE_RETURN_IF_ERROR(CheckArray(texts, rank, who.c_str()));
   Dims dims;
   for (int32_t axis = 0; axis < rank; ++axis) {

@@ -59,7 +59,8 @@ absl::StatusOr<Struct> ReadOptions(const Struct* given) {
 // Whether `count` elements may lie at `first`.
 inline absl::Status CheckArray(const void* first, int64_t count, const char* name) {
   if (count < 0 || count > kElementsMax)
-    return InvalidArgument("{}: {} elements; give 0 to {}", name, count, kElementsMax);
+    return InvalidArgument("{}: {} elements; give a number from 0 to {}", name, count,
+                           kElementsMax);
   if (first == nullptr && count > 0)
     return InvalidArgument("{}: null, but its count is {}", name, count);
   return absl::OkStatus();

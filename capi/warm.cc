@@ -16,7 +16,7 @@ using Buckets = std::vector<std::vector<int64_t>>;
 
 absl::StatusOr<Buckets> BucketsOf(const int64_t* extents, int64_t count, int64_t symbols) {
   if (symbols < 0 || symbols > kSymbolsMax)
-    return InvalidArgument("buckets: {} symbols; give 0 to {}", symbols, kSymbolsMax);
+    return InvalidArgument("buckets: {} symbols; give a number from 0 to {}", symbols, kSymbolsMax);
   const bool has_extents = symbols > 0;
   COPPICE_RETURN_IF_ERROR(CheckArray(has_extents ? extents : &symbols, count, "buckets"));
   Buckets buckets;
@@ -70,7 +70,8 @@ absl::StatusOr<WarmStep> StepOf(const coppice_session& session, const coppice_wa
   COPPICE_ASSIGN_OR_RETURN(step.binding, BindingOf(session, given.binding));
   COPPICE_ASSIGN_OR_RETURN(step.scratch, BindingOf(session, given.scratch));
   if (given.symbol_count > kSymbolsMax)
-    return InvalidArgument("bucket: {} symbols; give 0 to {}", given.symbol_count, kSymbolsMax);
+    return InvalidArgument("bucket: {} symbols; give a number from 0 to {}", given.symbol_count,
+                           kSymbolsMax);
   COPPICE_ASSIGN_OR_RETURN(const auto bucket, SpanOf(given.bucket, given.symbol_count, "bucket"));
   step.bucket.assign(bucket.begin(), bucket.end());
   COPPICE_ASSIGN_OR_RETURN(const auto scalars,

@@ -82,7 +82,8 @@ absl::StatusOr<const Program*> Session::Register(ProgramSpec spec,
                                                  Callable dry_run) {
   if (!dry_run)
     return InvalidArgument(
-        "Session::Register: program '{}' has no dry_run; give one, or leave the argument out",
+        "Session::Register: the argument dry_run of program '{}' is empty; give a function, or "
+        "leave out dry_run",
         spec.name);
   return parts_->catalogue->Register(std::move(spec), std::move(callable), std::move(dry_run));
 }

@@ -71,7 +71,7 @@ absl::StatusOr<Tensor> ConstantOf(DType dtype, std::span<const int64_t> sizes, b
   if (!has_source || sizes.size() > kRankMax) {
     return InvalidArgument(
         "Session::AddConstant: the rank is {}{}; use a rank of at most {}, and give a source",
-        sizes.size(), has_source ? "" : " without a source", kRankMax);
+        sizes.size(), has_source ? "" : " and there is no source", kRankMax);
   }
   if (SizeOf(dtype) == 0) {
     return InvalidArgument("Session::AddConstant: dtype {} does not exist",
@@ -209,8 +209,8 @@ absl::Status SessionMemory::CheckSuspendable(const SuspendOptions& suspend) cons
     COPPICE_RETURN_IF_ERROR(ForEachLeased(*lane, [&](const Slot& slot) -> absl::Status {
       if (slot.open_scopes() == 0) return absl::OkStatus();
       return FailedPrecondition(
-          "Session::Suspend: {} read scopes are open on the outputs of program '{}' (call {}); end "
-          "them first",
+          "Session::Suspend: read scopes are open ({}) on the outputs of program '{}' (call {}); "
+          "end them first",
           slot.open_scopes(), slot.program->spec.name, slot.call);
     }));
     if (suspend.refuse_leases) COPPICE_RETURN_IF_ERROR(RefuseLeases(*lane, "Session::Suspend"));
@@ -384,8 +384,9 @@ absl::Status SessionMemory::Trim() {
 absl::StatusOr<Lane*> SessionMemory::FindLane(const char* where, int lane) const {
   COPPICE_RETURN_IF_ERROR(parts_.sticky.Get());
   if (lane < 0 || lane >= static_cast<int>(parts_.lanes.size()))
-    return InvalidArgument("{}: lane {} does not exist: the session has {} lanes", where, lane,
-                           parts_.lanes.size());
+    return InvalidArgument(
+        "{}: lane {} does not exist: the number of lanes is {}, and the first is lane 0", where,
+        lane, parts_.lanes.size());
   return &parts_.lane(lane);
 }
 

@@ -86,8 +86,8 @@ absl::StatusOr<DeviceImageKind> ClassifyDeviceImage(std::span<const std::byte> i
   if (magic == kFatbinMagic) return ClassifyFatbin(image);
   if (magic == kWrapperMagic)
     return InvalidArgument(
-        "device image: this is the struct around a fatbin that nvcc compiles into a program; pass "
-        "the fatbin that it points to");
+        "device image: this is nvcc's wrapper struct of a fatbin (__fatBinC_Wrapper_t); pass the "
+        "fatbin that it points to");
   if (ReadAt<uint64_t>(image, 0) == KernelImage::kMagic)
     return InvalidArgument(
         "device image: this is a KernelImage; use the overload of Load that takes one");

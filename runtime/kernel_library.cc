@@ -64,8 +64,8 @@ absl::StatusOr<std::vector<std::byte>> ReadFile(const std::string& path) {
   }
   const int error = errno;
   return MakeError(absl::ErrnoToStatusCode(error),
-                   "KernelLibrary::LoadFile: '{}' cannot be read: {}; name a file with a cubin, a "
-                   "fatbin or PTX",
+                   "KernelLibrary::LoadFile: '{}' cannot be read: {}; give a file that contains a "
+                   "cubin, a fatbin or PTX",
                    path, std::generic_category().message(error));
 }
 

@@ -29,13 +29,14 @@ std::string AdviceFor(const Driver& driver,
     case CuResult::kInvalidValue:
       if (BlockSizeOf(kernel, shape).x == 0)
         return "; give a block size: the kernel does not define one";
-      return "; a grid must have 1 to 2147483647 x 65535 x 65535 blocks; a block must have the "
-             "number of threads that the kernel was compiled for, at most 1024; for more than 48 "
-             "KiB of shared memory, ask KernelLibrary::Get";
+      return "; a grid must have 1 to 2147483647 blocks on x, and 1 to 65535 on y and on z; a "
+             "block must have the number of threads that the kernel was compiled for, at most "
+             "1024; to use more than 48 KiB of shared memory, request it from KernelLibrary::Get";
     case CuResult::kCooperativeLaunchTooLarge:
       return "; launch no more blocks than the device can run at the same time";
     case CuResult::kInvalidClusterSize:
-      return "; use clusters of at most 8 blocks, or ask KernelLibrary::Get for large clusters";
+      return "; use clusters of at most 8 blocks, or request large_clusters from "
+             "KernelLibrary::Get";
     case CuResult::kNotSupported:
       if (driver.kind() == DriverKind::kEmulator)
         return "; the emulator does not support this launch (see coppice/runtime/emulator.h): run "
@@ -97,8 +98,10 @@ namespace internal {
 
 absl::Status CheckArguments(const Kernel& kernel, size_t count, int64_t bytes) {
   if (kernel.parameter_count >= 0 && count != static_cast<size_t>(kernel.parameter_count))
-    return InvalidArgument("Launch: kernel '{}' has {} parameters, but {} arguments were given",
-                           kernel.name, kernel.parameter_count, count);
+    return InvalidArgument(
+        "Launch: kernel '{}': the parameter count is {}, but the argument count is {}; give one "
+        "argument for each parameter",
+        kernel.name, kernel.parameter_count, count);
   if (bytes >= 0 && kernel.parameter_bytes >= 0 && bytes != kernel.parameter_bytes)
     return InvalidArgument(
         "Launch: the parameters of kernel '{}' take {} bytes, but the given arguments take {}; "

@@ -19,7 +19,7 @@ absl::StatusOr<Context> Context::Create(const Driver& driver, int ordinal) {
   COPPICE_RETURN_IF_ERROR(driver.Call<&DriverTable::DeviceGetCount>(&count));
   if (ordinal < 0 || ordinal >= count) {
     return MakeError(absl::StatusCode::kUnavailable,
-                     "Context::Create: there is no device {}, the driver has only {} devices; "
+                     "Context::Create: there is no device {}: the driver's device count is {}; "
                      "choose a lower ordinal or use the emulator",
                      ordinal, count);
   }

@@ -60,8 +60,8 @@ absl::Status ValidateBuffer(const Buffer& buffer, size_t index) {
   for (const Interval& interval : buffer.lifetime) {
     if (interval.lower < step || interval.upper <= interval.lower) {
       return InvalidArgument(
-          "ValidateBuffers: buffer {} has the interval [{}, {}), where step {} is the earliest "
-          "possible; intervals must be non-empty, disjoint, in order, and start at step 0 or later",
+          "ValidateBuffers: buffer {} has the interval [{}, {}), which must not be empty or begin "
+          "before step {}; list disjoint intervals in order",
           index, interval.lower, interval.upper, step);
     }
     step = interval.upper;
@@ -89,8 +89,8 @@ absl::StatusOr<Groups> GroupsOf(std::span<const Buffer> buffers) {
     for (; groups[at] == unknown && !alone(buffers[at]); at = *buffers[at].in_place_with) {
       if (*buffers[at].in_place_with >= buffers.size() || chain.size() == buffers.size()) {
         return InvalidArgument(
-            "ValidateBuffers: buffer {} is in place with buffer {}, which does not exist or closes "
-            "a cycle; name one of the {} buffers, without a cycle",
+            "ValidateBuffers: in_place_with of buffer {} is {}, which does not exist or closes a "
+            "cycle; name one of the {} buffers that does not form a cycle",
             at, *buffers[at].in_place_with, buffers.size());
       }
       chain.push_back(at);
@@ -113,8 +113,8 @@ absl::Status ValidateGroups(std::span<const Buffer> buffers) {
     const int64_t offset = *buffers[*fixed[groups[i]]].fixed_offset;
     if (buffers[i].fixed_offset.value_or(offset) != offset || offset % buffers[i].alignment != 0) {
       return InvalidArgument(
-          "ValidateBuffers: buffer {}, aligned to {}, must begin with buffer {}, which is fixed at "
-          "offset {}; fix both at the same multiple of both alignments",
+          "ValidateBuffers: buffer {}, aligned to {}, must begin at the offset of buffer {}, which "
+          "is fixed at {}; fix both at the same multiple of both alignments",
           i, buffers[i].alignment, *fixed[groups[i]], offset);
     }
   }
@@ -143,8 +143,8 @@ absl::Status ValidateOffsets(std::span<const Buffer> buffers, const Plan& plan) 
     }
     if (buffer.in_place_with && offset != plan.offsets[*buffer.in_place_with]) {
       return InvalidArgument(
-          "ValidatePlan: buffer {} lies at offset {}, but it must begin with buffer {}, which lies "
-          "at {}",
+          "ValidatePlan: buffer {} lies at offset {}, but it must begin at the offset of buffer "
+          "{}, which is {}",
           i, offset, *buffer.in_place_with, plan.offsets[*buffer.in_place_with]);
     }
     height = std::max(height, offset + buffer.bytes);
@@ -249,7 +249,7 @@ absl::Status ValidateSteps(std::span<const Buffer> buffers, const StepOrder& ord
     const int64_t upper = buffers[i].lifetime.back().upper;
     if (upper > order.step_count) {
       return InvalidArgument(
-          "StepOrder: buffer {} lives until step {}, but there are only {} steps", i, upper,
+          "StepOrder: buffer {} lives until step {}, but the number of steps is {}", i, upper,
           order.step_count);
     }
   }

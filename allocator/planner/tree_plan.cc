@@ -22,8 +22,8 @@ absl::Status ValidateNode(std::span<const TreeNode> nodes, size_t index) {
   for (const TreeOutput& output : node.outputs) {
     if (output.buffer >= node.buffers.size() || output.levels < 0 || output.last_steps < 1) {
       return InvalidArgument(
-          "PlanTree: node {} keeps buffer {} for {} levels and {} steps of the last level; the "
-          "node has {} buffers, levels must not be negative, and steps must be at least 1",
+          "PlanTree: node {} keeps buffer {} for {} levels and {} steps of the last level; name "
+          "one of its {} buffers, and give levels >= 0 and last_steps >= 1",
           index, output.buffer, output.levels, output.last_steps, node.buffers.size());
     }
   }
@@ -90,8 +90,8 @@ absl::StatusOr<Joint> Join(std::span<const TreeNode> nodes) {
       steps = std::max(steps, buffer.lifetime.back().upper);
     if (steps > std::numeric_limits<int64_t>::max() - start) {
       return InvalidArgument(
-          "PlanTree: node {} begins after {} steps and has {} steps, which overflows; use fewer "
-          "steps",
+          "PlanTree: node {} begins after {} steps and has {} steps, but the sum overflows; use "
+          "fewer steps",
           index, start, steps);
     }
     joint.begins[index] = joint.buffers.size();

@@ -34,8 +34,8 @@ absl::Status WrongInput(const Program& program,
   if (tensor.rank < 0 || tensor.rank > kRankMax)
     got = fmt::format(" rank {} (at most {})", tensor.rank, kRankMax);
   return InvalidArgument(
-      "Session::Run: input '{}' of program '{}' is {} [{} ]{}, but the spec says {} [{} ]; a "
-      "symbol or an expression must have the same size in all its places",
+      "Session::Run: input '{}' of program '{}' is {} [{} ]{}, but the spec says {} [{} ]; all "
+      "axes of one symbol or expression must have the same size",
       spec.name, program.spec.name, NameOf(tensor.dtype), got,
       tensor.data == 0 ? " at address 0" : "", NameOf(spec.dtype), wants);
 }
@@ -127,9 +127,9 @@ absl::Status CheckTargets(const Call& call) {
   }
   if (call.output_mode != OutputMode::kWriteInto) return absl::OkStatus();
   if (call.targets.size() == call.program->spec.outputs.size()) return absl::OkStatus();
-  return InvalidArgument("Session::Run: program '{}' has {} outputs, but the call has {} targets",
-                         call.program->spec.name, call.program->spec.outputs.size(),
-                         call.targets.size());
+  return InvalidArgument(
+      "Session::Run: the number of targets for program '{}' must be {} (one per output), not {}",
+      call.program->spec.name, call.program->spec.outputs.size(), call.targets.size());
 }
 
 [[gnu::noinline]] absl::Status NotRegistered(const Program* program, const Catalogue& catalogue) {
@@ -142,11 +142,11 @@ absl::Status CheckTargets(const Call& call) {
 // Checks what the counts of a call are, not where they lie.
 [[gnu::noinline]] absl::Status CheckCounts(const Call& call) {
   const Program& program = *call.program;
-  if (call.counts.size() != program.layout.counted.size()) {
+  const size_t counted = program.layout.counted.size();
+  if (call.counts.size() != counted)
     return InvalidArgument(
-        "Session::Run: program '{}' takes {} counts or none, but the call has {}",
-        program.spec.name, program.layout.counted.size(), call.counts.size());
-  }
+        "Session::Run: the number of counts for program '{}' must be 0{}, not {}",
+        program.spec.name, counted == 0 ? "" : fmt::format(" or {}", counted), call.counts.size());
   for (size_t i = 0; i < call.counts.size(); ++i) {
     const Tensor& count = call.counts[i];
     if (count.data == 0) continue;
@@ -172,22 +172,24 @@ absl::Status CheckCall(const Call& call, const Catalogue& catalogue, int lanes) 
   const char* name = program.spec.name.c_str();
   if (call.lane < 0 || call.lane >= lanes) {
     return InvalidArgument(
-        "Session::Run: lane {} does not exist: the session has {} lanes (program '{}')", call.lane,
-        lanes, name);
+        "Session::Run: lane {} does not exist: the number of lanes is {}, and the first is lane 0 "
+        "(program '{}')",
+        call.lane, lanes, name);
   }
   if (call.binding == nullptr ? program.binds() : call.binding->program != &program) {
-    return InvalidArgument("Session::Run: program '{}' needs a binding that Bind made for it",
+    return InvalidArgument("Session::Run: program '{}' needs a binding that Bind created for it",
                            name);
   }
   if (call.inputs.size() != program.layout.copies.size()) {
-    return InvalidArgument("Session::Run: program '{}' takes {} copied inputs, but the call has {}",
-                           name, program.layout.copies.size(), call.inputs.size());
+    return InvalidArgument(
+        "Session::Run: the number of copied inputs of program '{}' must be {}, not {}", name,
+        program.layout.copies.size(), call.inputs.size());
   }
   if (call.scalars.size() != program.spec.scalars.size() ||
       call.extents.size() != static_cast<size_t>(program.layout.given_count)) {
     return InvalidArgument(
-        "Session::Run: program '{}' takes {} scalars and {} given extents, but the call has {} and "
-        "{}",
+        "Session::Run: the numbers of scalars and given extents of program '{}' must be {} and {}, "
+        "not {} and {}",
         name, program.spec.scalars.size(), program.layout.given_count, call.scalars.size(),
         call.extents.size());
   }
@@ -217,8 +219,10 @@ absl::Status PadJointly(const Program& program, const JointSpec& joint, CallShap
       a.over_maximum == OverMaximum::kError || b.over_maximum == OverMaximum::kError;
   if (!refuses || joint.policy.WhyNone(size.a, size.b) != NoBucket::kBeyondMaximum)
     return absl::OkStatus();
-  return MakeError(absl::StatusCode::kOutOfRange, "Session::Run: {} of program '{}'",
-                   DescribeNoBucket(program.spec, joint, size), program.spec.name);
+  return MakeError(
+      absl::StatusCode::kOutOfRange,
+      "Session::Run: {} (program '{}'); split the call or give the policy larger buckets",
+      DescribeNoBucket(program.spec, joint, size), program.spec.name);
 }
 
 }  // namespace
@@ -252,7 +256,8 @@ absl::Status PadCall(const Call& call, Observe observe, CallShape& shape) {
     shape.unbucketed = true;
     if (beyond && symbol.over_maximum == OverMaximum::kError) {
       return MakeError(absl::StatusCode::kOutOfRange,
-                       "Session::Run: {} = {} of program '{}' is over the largest bucket, {}",
+                       "Session::Run: {} = {} in a call of program '{}' is over the largest "
+                       "bucket, {}; split the call or give the policy larger buckets",
                        symbol.name, extent, program.spec.name, policy.maximum());
     }
   }

@@ -31,8 +31,8 @@ absl::Status CheckOtherLane(const Call& call,
     if (slot != nullptr && IsReadOn(*slot, read, call.stream)) return absl::OkStatus();
   }
   return FailedPrecondition(
-      "Session::Run: {} of program '{}' is an output on lane {}, but the call is on lane {}; keep "
-      "a read scope open on the call's stream during the call",
+      "Session::Run: {} of program '{}' is an output of lane {}, but the call runs on lane {}; "
+      "keep a read scope open on the call's stream during the call",
       what, call.program->spec.name, other.index, call.lane);
 }
 
@@ -69,7 +69,7 @@ absl::Status CheckAlone(const Call& call, size_t written) {
   const Program& program = *call.program;
   const auto refuse = [&](const char* what, const std::string& name) {
     return InvalidArgument(
-        "Session::Run: program '{}' writes to its input '{}', which shares bytes with its {} '{}'; "
+        "Session::Run: program '{}' writes to its input '{}', which shares bytes with {} '{}'; "
         "copy one of them",
         program.spec.name, program.copied_input(written).name, what, name);
   };
@@ -85,7 +85,7 @@ absl::Status CheckAlone(const Call& call, size_t written) {
   if (call.output_mode != OutputMode::kWriteInto) return absl::OkStatus();
   for (size_t i = 0; i < call.targets.size(); ++i) {
     if (program.spec.outputs[i].role != OutputRole::kStatic && Overlap(tensor, call.targets[i]))
-      return refuse("target of", program.spec.outputs[i].name);
+      return refuse("the target of output", program.spec.outputs[i].name);
   }
   return absl::OkStatus();
 }
@@ -142,9 +142,9 @@ bool MayBeWritten(const Tensor& tensor) {
     if (!fits || parts.windows->Meets(target.data, RoundedBytes(target)) ||
         parts.windows->MeetsConstants(target.data, RoundedBytes(target))) {
       return InvalidArgument(
-          "Session::Run: target of output '{}' of program '{}' must be a {} tensor of the output's "
-          "real sizes, without overlapping elements, aligned to its element size, and outside the "
-          "session's memory",
+          "Session::Run: the target of output '{}' of program '{}' must be a {} tensor of the "
+          "output's real sizes, without overlapping elements, aligned to its element size, and "
+          "outside the session's memory",
           spec.outputs[i].name, spec.name, NameOf(wanted.dtype));
     }
     for (size_t other = 0; other < i; ++other) {

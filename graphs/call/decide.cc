@@ -61,7 +61,7 @@ std::string DescribeLeases(const Request& request, Lane& lane) {
     ++holder->second;
   }
   if (holders.empty()) return "no output on its path is leased";
-  std::string text = "leased around it: ";
+  std::string text = "leases on its path: ";
   for (const auto& [bucket, leases] : holders) {
     text += fmt::format("{}{} of program '{}' in bucket [{}]",
                         bucket == holders.front().first ? "" : ", ", leases, bucket->info().program,
@@ -173,9 +173,9 @@ Decision DecideToRecord(const Rules& rules, const Request& request, Lane& lane) 
       case OnLimit::kError:
         return {.status = MakeError(
                     absl::StatusCode::kResourceExhausted,
-                    "Session::Run: program '{}' has {} graphs on lane {}, has re-recorded this "
-                    "bucket {} times, and needs another graph for {}; raise graphs_per_program_max "
-                    "or rerecords_per_bucket_max, or allow eager runs",
+                    "Session::Run: program '{}' is at a limit (graphs: {} on lane {}, "
+                    "re-recordings of this bucket: {}) and needs another graph for {}; raise "
+                    "graphs_per_program_max or rerecords_per_bucket_max, or allow eager runs",
                     program.spec.name, table.CountGraphs(), lane.index,
                     bucket == nullptr ? 0 : bucket->rerecords(),
                     DescribeReason(request, lane, reason))};

@@ -59,11 +59,11 @@ int64_t CopyOutBytes(const Request& request) {
 }
 
 absl::Status FullRing(const Request& request, int64_t bytes, Lane& lane) {
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      "Session::Run: no block of {} contiguous bytes is free for copies of the outputs of program "
-      "'{}' in the {} copy-out bytes of lane {}; drop the oldest leases or raise copy_out_bytes",
-      bytes, request.call.program->spec.name, lane.slots().ring_bytes(), lane.index);
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "Session::Run: copies need {} contiguous bytes for the outputs of program '{}', "
+                   "but the copy-out area of lane {} ({} bytes) has no free block that large; drop "
+                   "the oldest leases or raise copy_out_bytes",
+                   bytes, request.call.program->spec.name, lane.index, lane.slots().ring_bytes());
 }
 
 // Where copy `index` of the outputs goes: `next` in the ring, or the caller's target.

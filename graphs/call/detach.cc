@@ -142,7 +142,7 @@ DetachedOutputs::~DetachedOutputs() = default;
 
 const DetachedOutputs::Output& DetachedOutputs::At(int index) const {
   COPPICE_CHECK(index >= 0 && index < output_count(), "no such output");
-  COPPICE_CHECK(part_ < 0 || index == part_, "the lease held only another output");
+  COPPICE_CHECK(part_ < 0 || index == part_, "the lease did not hold this output");
   return outputs_[static_cast<size_t>(index)];
 }
 

@@ -105,8 +105,8 @@ std::string DescribeClaims(const Request& request, Lane& lane) {
       text += fmt::format("; '{}' is not padded from {} to {}, because it has no claim",
                           symbol.name, real, bucket);
     if (symbol.claim && padded != real)
-      text += fmt::format("; '{}' is padded from {} to {} by its claim: {}", symbol.name, real,
-                          padded, DescribeClaim(*symbol.claim));
+      text += fmt::format("; '{}' is padded from {} to {}, as its claim allows: {}", symbol.name,
+                          real, padded, DescribeClaim(*symbol.claim));
   }
   for (const size_t copy : FilledInputs(request, lane))
     text += DescribeFilled(request, copy);
@@ -152,7 +152,7 @@ Explanation ExplainCall(const SessionParts& parts, Request& request, Lane& lane)
   }
   explanation.node = node->info();
   explanation.text = fmt::format(
-      "replay of program '{}' in bucket [{}], planned around {} live bytes, recorded in {} us{}",
+      "replay of program '{}' in bucket [{}]; its plan avoids {} leased bytes; recorded in {} us{}",
       node->info().program, fmt::join(node->info().bucket, ", "), node->info().around_bytes,
       node->info().record_ns / 1000, DescribeClaims(request, lane));
   return explanation;

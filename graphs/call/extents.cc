@@ -67,8 +67,8 @@ absl::Status WrongAxis(
     const Program& program, size_t extent, int64_t has, int64_t wants, const std::string& why) {
   const std::optional<Axis> axis = FindAxis(program, extent);
   return InvalidArgument(
-      "Session::Run: axis {} of input '{}' of program '{}' is {}, but {} is {}: {}", axis->axis,
-      program.copied_input(axis->copy).name, program.spec.name, has,
+      "Session::Run: axis {} of input '{}' of program '{}' has size {}, but {} is {} ({})",
+      axis->axis, program.copied_input(axis->copy).name, program.spec.name, has,
       NameOf(program.spec, DimOf(static_cast<int>(extent))), wants, why);
 }
 
@@ -82,8 +82,8 @@ absl::Status ReadCounts(const Call& call, CallShape& shape) {
     shape.real[count] = call.inputs[copy].sizes[0] - 1;
     if (shape.real[count] >= 0) continue;
     return InvalidArgument(
-        "Session::Run: input '{}' of program '{}' has no offsets; include the end of the last "
-        "sequence, or give a single 0 if there are no sequences",
+        "Session::Run: input '{}' of program '{}' is empty; give one offset per sequence and one "
+        "for the end, or a single 0 if there are no sequences",
         program.copied_input(copy).name, program.spec.name);
   }
   return absl::OkStatus();
@@ -218,7 +218,7 @@ std::string DescribeNoBucket(const ProgramSpec& spec, const JointSpec& joint, Jo
       policy.name().size() <= kNameMax
           ? policy.name()
           : fmt::format("the {} up to {}x{}", policy.count(), policy.limit().a, policy.limit().b);
-  return fmt::format("{} = {}, {} = {} in no bucket of {}", NameOf(spec, Dim::Symbol(joint.a)),
+  return fmt::format("{} = {}, {} = {} fit no bucket of {}", NameOf(spec, Dim::Symbol(joint.a)),
                      size.a, NameOf(spec, Dim::Symbol(joint.b)), size.b, buckets);
 }
 
@@ -242,7 +242,7 @@ absl::Status ComputeExtents(const Program& program,
     if (!computed.ok() || computed.value < 0)
       return InvalidArgument("{}: '{}' of program '{}' is {}, which is not a valid extent: {}",
                              where, expression.text(), program.spec.name,
-                             computed.ok() ? fmt::format("{}", computed.value) : "without a value",
+                             computed.ok() ? fmt::format("{}", computed.value) : "undefined",
                              expression.Describe(program.spec.value_names(), values.all()));
     extents[kSymbolsMax + i] = computed.value;
   }
@@ -283,13 +283,13 @@ std::string DescribeUnpadded(const Program& program,
     const int64_t real = shape.real[kSymbolsMax + i];
     if (computed.ok() && computed.value >= real) continue;
     return fmt::format("'{}' is {}, but {} in the bucket ({})", expression.text(), real,
-                       computed.ok() ? fmt::format("{}", computed.value) : "without a value",
+                       computed.ok() ? fmt::format("{}", computed.value) : "undefined",
                        expression.Describe(program.spec.value_names(), values.all()));
   }
   const std::string* const tensor = FindAstronomical(program, shape.padded);
   return tensor == nullptr
              ? ""
-             : fmt::format("'{}' is larger in the bucket than the memory of any device", *tensor);
+             : fmt::format("in the bucket, '{}' is larger than the memory of any device", *tensor);
 }
 
 absl::Status CheckStrides(const Program& program, const CallShape& shape, const char* where) {
@@ -304,7 +304,7 @@ absl::Status CheckStrides(const Program& program, const CallShape& shape, const 
         const size_t rank = tensor.dims.size();
         return InvalidArgument(
             "{}: {} '{}' of program '{}' has strides [{}] for sizes [{}]{}, which make elements "
-            "overlap; make the stride of each axis larger than the span of the axes inside it",
+            "overlap; make each stride larger than the span of all axes with smaller strides",
             where, what, tensor.name, program.spec.name,
             fmt::join(std::span(placed.strides).first(rank), ", "),
             fmt::join(std::span(placed.sizes).first(rank), ", "),

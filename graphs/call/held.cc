@@ -12,7 +12,7 @@ absl::Status CheckHeld(const Request& request, Lane& lane, const Node& node) {
     return absl::OkStatus();
   return FailedPrecondition(
       "Session::Run: program '{}' would write over the outputs of program '{}' (call {} on lane "
-      "{}), on which {} read scopes are open; end them first",
+      "{}), which still have open read scopes ({}); end those first",
       request.call.program->spec.name, held->program->spec.name, held->call, lane.index,
       held->open_scopes());
 }

@@ -32,8 +32,8 @@ absl::Status CheckWritable(const Program& program,
                            const Slot& holder) {
   if (const Slot* reader = FindReader(slots, tensor)) {
     return FailedPrecondition(
-        "Session::Run: program '{}' would write to its input '{}', an output of call {} on which "
-        "{} read scopes are open; end them first",
+        "Session::Run: program '{}' would write to its input '{}', an output of call {} that still "
+        "has open read scopes ({}); end those first",
         program.spec.name, input.name, reader->call, reader->open_scopes());
   }
   if (holder.kind != Slot::Kind::kWindow || holder.in_path) return absl::OkStatus();
@@ -64,7 +64,7 @@ absl::Status Stale(const Program& program,
     if (!here) continue;
     return FailedPrecondition(
         "Session::Run: {} of program '{}' is an output of program '{}' (call {} on lane {}), which "
-        "call {} (program '{}') overwrote",
+        "call {} (program '{}') overwrote; copy the output earlier, or keep it alive in a chain",
         what, program.spec.name, slot->program->spec.name, slot->call, lane.index,
         slot->overwritten_by, slot->overwriter->spec.name);
   }
@@ -86,8 +86,8 @@ absl::Status CheckDonated(const Call& call, const Lane& lane) {
     }
     if (slot->open_scopes() > 0) {
       return FailedPrecondition(
-          "Session::Run: program '{}' is given the lease of call {} of program '{}', on which {} "
-          "read scopes are open; end them first",
+          "Session::Run: program '{}' is given the lease of call {} of program '{}', which still "
+          "has open read scopes ({}); end those first",
           call.program->spec.name, slot->call, slot->program->spec.name, slot->open_scopes());
     }
   }

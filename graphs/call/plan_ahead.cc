@@ -20,7 +20,8 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
   if (program.place.owner != parts.catalogue.get() ||
       scalars.size() != program.spec.scalars.size()) {
     return InvalidArgument(
-        "Session::Plan: program '{}' belongs to another session, or is not given its {} scalars",
+        "Session::Plan: program '{}' belongs to another session, or the number of scalars is not "
+        "{}",
         program.spec.name, program.spec.scalars.size());
   }
   if (!program.requests_known)

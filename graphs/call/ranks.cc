@@ -61,8 +61,8 @@ absl::Status AskRanks(const RankOptions& ranks,
   if (holds) holds = FindAgreed(program, request.shape, bucket);
   if (holds && RankOf(vote.kind) <= RankOf(able)) return absl::OkStatus();
   return InvalidArgument(
-      "Session::Run: the vote on program '{}' agreed on '{}' although this rank can only '{}', or "
-      "on a bucket that does not exist or is smaller than this rank's; agree on the lowest kind of "
+      "Session::Run: the vote on program '{}' agreed on '{}', but this rank can only '{}', or the "
+      "agreed bucket does not exist or is smaller than this rank's; agree on the lowest kind of "
       "run and the largest bucket",
       program.spec.name, NameOf(vote.kind), NameOf(able));
 }

@@ -53,8 +53,8 @@ absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request) 
   if (program.place.owner != parts.catalogue.get() || !Fits(program, request.binding) ||
       request.scalars.size() != program.spec.scalars.size()) {
     return InvalidArgument(
-        "Session::Warm: program '{}' needs a binding made for it by this session, and {} "
-        "scalars",
+        "Session::Warm: program '{}' needs a binding that this session made for it, and all its "
+        "scalars ({})",
         name, program.spec.scalars.size());
   }
   const Binding* scratch = request.options.scratch;
@@ -171,8 +171,9 @@ absl::Status LearnScript(const SessionParts& parts,
   if (program.requests_known && program.layout.mutates_statics &&
       scratch.call.binding == request.call.binding) {
     return FailedPrecondition(
-        "Session::Warm: program '{}' makes other requests than its dry_run, so it must run, but it "
-        "mutates static inputs; pass scratch tensors in WarmOptions::scratch",
+        "Session::Warm: program '{}' does not make the requests of its dry_run, so a warm-up must "
+        "run the program, which mutates static inputs; pass scratch tensors in "
+        "WarmOptions::scratch",
         program.spec.name);
   }
   return WarmUp(parts, scratch, lane, bucket);
@@ -225,7 +226,7 @@ absl::Status FinishWarming(const SessionParts& parts, Lane& lane) {
 absl::Status NotKept(const Program& program, size_t asked, size_t kept) {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    "Session::Warm: {} graphs were requested (the last for program '{}'), but only "
-                   "{} fit: later graphs took the room of earlier graphs; raise the budget or "
+                   "{} fit: later graphs evicted earlier graphs; raise the budget or "
                    "graphs_per_program_max, or warm fewer buckets",
                    asked, program.spec.name, kept);
 }
@@ -255,8 +256,8 @@ absl::StatusOr<std::vector<CallShape>> ShapesOf(const char* where,
   for (size_t i = 0; i < buckets.size(); ++i) {
     if (!program.IsBucket(buckets[i]))
       return InvalidArgument(
-          "{}: buckets[{}] is [{}], which is not a bucket of program '{}'; give {} extents, one "
-          "bucket per symbol; the two symbols of a joint policy need one of its pairs",
+          "{}: buckets[{}] is [{}], which is not a bucket of program '{}'; give one bucket per "
+          "symbol, {} in all; the two symbols of a joint policy need one of its pairs",
           where, i, fmt::join(buckets[i], ", "), program.spec.name, program.spec.symbols.size());
     COPPICE_ASSIGN_OR_RETURN(shapes.emplace_back(), ShapeAt(where, fmt::format("buckets[{}]", i),
                                                             program, buckets[i], scalars));

@@ -56,9 +56,9 @@ absl::Status CheckSource(std::span<const WarmStep> chain,
   const std::string& name = chain[step].program->spec.name;
   if (feed.input >= there || feed.step > step || (feed.step == step && step == 0)) {
     return InvalidArgument(
-        "Session::Warm: step {} feeds {} {} from step {}, but program '{}' has only {}, or that "
-        "step is not earlier; a step can read from an earlier step or, unless it is the first, "
-        "from itself",
+        "Session::Warm: step {} feeds {} {} from step {}, but program '{}' has only {} of these, "
+        "or the source step is not earlier; a step can read from an earlier step or, unless it is "
+        "the first, from itself",
         step, what, feed.input, feed.step, name, there);
   }
   if (std::ranges::count(feeds, feed.input, &Feed::input) > 1)
@@ -68,8 +68,8 @@ absl::Status CheckSource(std::span<const WarmStep> chain,
     const ProgramSpec& producer = chain[source].program->spec;
     if (feed.output >= producer.outputs.size())
       return InvalidArgument(
-          "Session::Warm: step {} reads output {} of program '{}', which has only {} outputs", step,
-          feed.output, producer.name, producer.outputs.size());
+          "Session::Warm: step {} reads output {} of program '{}', whose number of outputs is {}",
+          step, feed.output, producer.name, producer.outputs.size());
   }
   return absl::OkStatus();
 }

@@ -12,8 +12,9 @@ namespace {
 
 absl::Status Differs(const std::string& program, const std::string& what) {
   return InvalidArgument(
-      "audit of program '{}': {} between two recordings of one key; the value that it depends on "
-      "must be an input, a symbol or a scalar of the spec, or be read from the parameter block",
+      "audit of program '{}': {} between two recordings with the same key; whatever value causes "
+      "the difference must be an input, a symbol or a scalar of the spec, or be read from the "
+      "parameter block",
       program, what);
 }
 

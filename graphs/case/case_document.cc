@@ -240,8 +240,8 @@ absl::StatusOr<CaseInput> ReadCaseInput(Json value, uint64_t number) {
   COPPICE_ASSIGN_OR_RETURN(input.at, IntegerOf(in_place["at"], 0, kBytesMax));
   COPPICE_ASSIGN_OR_RETURN(input.strides, ReadNumbers(in_place["strides"], kRankMax, INT64_MIN));
   if (input.strides.size() != input.dims.size())
-    return in_place["strides"].Error("has {} entries, but there are {} dims", input.strides.size(),
-                                     input.dims.size());
+    return in_place["strides"].Error("has length {}, but the number of dims is {}",
+                                     input.strides.size(), input.dims.size());
   return input;
 }
 
@@ -265,7 +265,8 @@ absl::Status ReadContents(Json value, const CaseProgram& program, CaseCall& call
     const int64_t size = value[field].size();
     const bool fits = size == 0 || size == static_cast<int64_t>(count);
     return fits ? CheckList(value[field], 0, kTensorsMax)
-                : value[field].Error("has {} entries; write {} entries, or none", size, count);
+                : value[field].Error("has length {}; write a list of length {}, or an empty list",
+                                     size, count);
   };
   COPPICE_RETURN_IF_ERROR(none_or("statics", program.statics.size()));
   COPPICE_ASSIGN_OR_RETURN(call.statics, ReadStatics(value["statics"]));
@@ -442,8 +443,8 @@ absl::Status CheckTensors(const Case& value, const std::string& name) {
     for (const CaseInput& input : call.inputs) {
       COPPICE_ASSIGN_OR_RETURN(const CaseTensor* const tensor, find(input.tensor));
       if (tensor != nullptr && (tensor->dtype != input.dtype || tensor->dims != input.dims))
-        return InvalidArgument("{}: tensor {} has another dtype or other dims than in call {}",
-                               name, QuoteText(input.tensor, kNameMax), call.number);
+        return InvalidArgument("{}: tensor {} has a different dtype or shape in call {}", name,
+                               QuoteText(input.tensor, kNameMax), call.number);
     }
   }
   return absl::OkStatus();

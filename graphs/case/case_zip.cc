@@ -51,7 +51,7 @@ absl::StatusOr<std::map<std::string, CaseTensor>> ReadTensors(std::span<const st
 absl::StatusOr<Case> ReadFrom(const package::Container& container) {
   const std::string& name = container.path();
   if (!container.is_zip())
-    return InvalidArgument("{}: is a folder; give the file that the flight recorder wrote", name);
+    return InvalidArgument("{} is a folder; give the file that the flight recorder wrote", name);
   for (const package::ZipEntry& entry : container.entries()) {
     if (entry.name != package::kManifestName && entry.name != kTensors && entry.name != kPackage)
       return InvalidArgument("{}: {} does not belong in a case", name, QuoteText(entry.name, 255));
@@ -63,7 +63,7 @@ absl::StatusOr<Case> ReadFrom(const package::Container& container) {
   const package::ZipEntry* const manifest = container.Find(package::kManifestName);
   const package::ZipEntry* const tensors = container.Find(kTensors);
   if (manifest == nullptr || tensors == nullptr)
-    return InvalidArgument("{}: has no {}; a case has a manifest and tensors", name,
+    return InvalidArgument("{} has no {}; a case has a manifest and tensors", name,
                            manifest == nullptr ? package::kManifestName : kTensors);
   if (manifest->bytes > kManifestBytesMax)
     return InvalidArgument("{}: the manifest has {} bytes, but at most {} are allowed", name,

@@ -152,7 +152,7 @@ const OutputSpec& ReadScope::SpecOf(int index) const {
   COPPICE_CHECK(slot_ != nullptr, "the read scope was moved from");
   COPPICE_CHECK(index >= 0 && index < static_cast<int>(slot_->outputs->tensors.size()),
                 "no such output");
-  COPPICE_CHECK(part_ < 0 || index == part_, "the lease holds only another output");
+  COPPICE_CHECK(part_ < 0 || index == part_, "the lease does not hold this output");
   return slot_->program->spec.outputs[static_cast<size_t>(index)];
 }
 
@@ -201,9 +201,9 @@ absl::StatusOr<Tensor> ReadScope::ReadSized(int index) const {
   if (counted < 0 || counted > size) {
     const ProgramSpec& program = slot_->program->spec;
     return MakeError(absl::StatusCode::kOutOfRange,
-                     "ReadScope: output '{}' of program '{}' (call {} on lane {}) has {} elements, "
-                     "but room for {}, along axis {}, according to its count '{}'; give the output "
-                     "more capacity, or correct the program's count",
+                     "ReadScope: the count of output '{}' of program '{}' (call {} on lane {}) is "
+                     "{}, but the output has room for {} along axis {}; correct the count '{}', or "
+                     "give the output more capacity",
                      spec.name, program.name, slot_->call, lane.index, counted, size,
                      spec.count.axis, program.outputs[static_cast<size_t>(spec.count.output)].name);
   }

@@ -56,7 +56,7 @@ absl::Status Room::Find(MemoryKind need, const Ask& ask) {
     if (attempt < kAttempts && made.ok()) continue;
     refused_ = true;
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "Session: the budget lacks {} bytes of memory for {}; {}", missing,
+                     "Session: the budget lacks {} bytes of memory of kind {}; {}", missing,
                      NameOf(need),
                      made.ok() ? "other calls take the memory that is freed: raise the budget"
                                : MessageOf(made));

@@ -104,7 +104,7 @@ Slot& SlotTable::TakeParked(const Owner& owner,
 }
 
 void SlotTable::Recycle(Slot* slot) {
-  COPPICE_CHECK(slot->open_scopes() == 0, "a lease was dropped under its read scope");
+  COPPICE_CHECK(slot->open_scopes() == 0, "a lease was dropped while its read scope was open");
   TraceRelease(*slot);
   if (slot->node != nullptr) slot->node->DropLease();
   slot->node = nullptr;

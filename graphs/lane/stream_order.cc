@@ -25,8 +25,8 @@ absl::Status StreamOrder::LeaveLastStream() {
   const absl::Status waited = WaitForContext();
   if (waited.code() == absl::StatusCode::kAborted) {
     return FailedPrecondition(
-        "Session: the stream that lane {} ran on last was destroyed, and its work cannot be waited "
-        "for while a stream captures; end the capture and call again",
+        "Session: lane {} last ran on a stream that was destroyed since, and its work cannot be "
+        "waited for while a stream captures; end the capture and call again",
         lane_);
   }
   COPPICE_RETURN_IF_ERROR(waited);
@@ -34,8 +34,8 @@ absl::Status StreamOrder::LeaveLastStream() {
   completed_call_ = calls_;
   progress_call_ = 0;
   return FailedPrecondition(
-      "Session: the stream that lane {} ran on last was destroyed before the lane's next call; its "
-      "work has run, so call again, on a stream that lives until the call after this one",
+      "Session: lane {} last ran on a stream that was destroyed since; the work on that stream has "
+      "finished, so call again, and in future keep a stream alive until the lane's next call",
       lane_);
 }
 

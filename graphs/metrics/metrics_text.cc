@@ -42,7 +42,8 @@ void WriteEach(Exposition& page,
 void WriteSession(Exposition& page, const MetricsSnapshot& snapshot) {
   page.Begin({"coppice_session", kInfo, "", "The library."});
   page.Sample(1, {{"version", COPPICE_VERSION}});
-  page.Begin({"coppice_lanes", kGauge, "", "Lanes, by whether their memory is lent."});
+  page.Begin(
+      {"coppice_lanes", kGauge, "", "Number of lanes, split by whether their memory is lent."});
   page.Sample(snapshot.lanes - snapshot.lanes_lent, {{"state", "free"}});
   page.Sample(snapshot.lanes_lent, {{"state", "lent"}});
   Write(page, {"coppice_suspended", kGauge, "", "1 while the session has given its memory back."},
@@ -50,7 +51,7 @@ void WriteSession(Exposition& page, const MetricsSnapshot& snapshot) {
   Write(page, {"coppice_suspensions", kCounter, "", "Times that the session gave its memory back."},
         snapshot.suspensions);
   Write(page,
-        {"coppice_poisoned", kGauge, "", "1 after an error that the device does not recover from."},
+        {"coppice_poisoned", kGauge, "", "1 after an error that the device cannot recover from."},
         snapshot.sticky_error.empty() ? 0 : 1);
   Write(page, {"coppice_trace_dropped_events", kCounter, "", "Events that the trace's rings lost."},
         snapshot.trace_dropped);
@@ -73,8 +74,9 @@ void WriteCalls(Exposition& page, const MetricsSnapshot& snapshot) {
                               {"variant", of.labels->variant},
                               {"bucket", of.labels->bucket}});
   }
-  page.Begin({"coppice_replay_host_seconds", kHistogram, kSeconds,
-              "Host time of replays until their graphs are launched; a sample is timed."});
+  page.Begin(
+      {"coppice_replay_host_seconds", kHistogram, kSeconds,
+       "Host time of a replay until its graph is launched; only a sample of replays is timed."});
   page.Histogram(snapshot.replay_time);
   page.Begin({"coppice_failed_calls", kCounter, "", "Calls that returned an error, by its code."});
   for (size_t i = 1; i < snapshot.failures.size(); ++i)
@@ -97,10 +99,11 @@ void WriteFigures(Exposition& page, const SessionStats& stats) {
 }
 
 void WriteGraphs(Exposition& page, const MetricsSnapshot& snapshot) {
-  page.Begin({"coppice_graphs", kGauge, "", "Graphs, by whether calls can find them."});
+  page.Begin(
+      {"coppice_graphs", kGauge, "", "Number of graphs, split by whether calls can find them."});
   page.Sample(snapshot.graphs_recorded, {{"state", "recorded"}});
   page.Sample(snapshot.graphs_retired, {{"state", "retired"}});
-  page.Begin({"coppice_buckets", kGauge, "", "Buckets, by what is known about them."});
+  page.Begin({"coppice_buckets", kGauge, "", "Buckets, by state of recording."});
   page.Sample(snapshot.buckets_recorded, {{"state", "recorded"}});
   page.Sample(snapshot.buckets_recording, {{"state", "recording"}});
   page.Sample(snapshot.buckets_warm, {{"state", "warm"}});
@@ -122,18 +125,19 @@ void WriteMemory(Exposition& page, const MemoryUsage& memory) {
   WriteEach<MemoryKind>(page, {"coppice_memory_bytes", kGauge, kBytes, "Device memory, by kind."},
                         "kind", memory.bytes);
   WriteEach<MemoryKind>(
-      page, {"coppice_memory_peak_bytes", kGauge, kBytes, "Peak of device memory, by kind."},
-      "kind", memory.peak);
-  Write(page, {"coppice_memory_used_bytes", kGauge, kBytes, "Device memory of all kinds."},
+      page, {"coppice_memory_peak_bytes", kGauge, kBytes, "Peak device memory, by kind."}, "kind",
+      memory.peak);
+  Write(page, {"coppice_memory_used_bytes", kGauge, kBytes, "Device memory, all kinds together."},
         memory.total);
   Write(
       page,
-      {"coppice_memory_used_peak_bytes", kGauge, kBytes, "Peak of the device memory of all kinds."},
+      {"coppice_memory_used_peak_bytes", kGauge, kBytes, "Peak device memory, all kinds together."},
       memory.total_peak);
-  Write(page, {"coppice_budget_bytes", kGauge, kBytes, "Limit of the device memory; 0: none."},
+  Write(page, {"coppice_budget_bytes", kGauge, kBytes, "Limit on device memory; 0 means no limit."},
         memory.budget);
   Write(page,
-        {"coppice_plan_height_bytes", kGauge, kBytes, "Highest end of the plan of any graph."},
+        {"coppice_plan_height_bytes", kGauge, kBytes,
+         "Size of the largest memory plan of any graph."},
         memory.height);
   Write(page, {"coppice_eager_live_bytes", kGauge, kBytes, "Bytes in use in the eager windows."},
         memory.eager_live);

@@ -15,12 +15,12 @@ absl::Status CheckChild(const std::string& path,
                         const package::Program& child) {
   const auto cannot = [&](const std::string& place, const char* what) {
     return MakeError(absl::StatusCode::kUnimplemented,
-                     "{}: /programs/{}/{}: a program that runs inside another program can have no "
-                     "{}; pass it as an input",
+                     "{}: /programs/{}/{}: a program that runs inside another program cannot use "
+                     "{}; use an input instead",
                      path, child.name, place, what);
   };
   for (const package::Buffer& buffer : child.buffers)
-    if (buffer.role == package::Role::kSeed) return cannot("buffers/" + buffer.name, "seed");
+    if (buffer.role == package::Role::kSeed) return cannot("buffers/" + buffer.name, "a seed");
   for (size_t i = 0; i < child.steps.size(); ++i)
     if (!package::UsesOf(manifest, child.steps[i]).real_symbols.empty())
       return cannot(fmt::format("steps/{}", i), "real sizes");

@@ -28,7 +28,7 @@ absl::StatusOr<int64_t> Frame::SizeAt(const package::Amount& amount,
                                       const char* what) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t value, At(amount, values, what));
   if (value >= 0) return value;
-  return InvalidArgument("{} '{}' is {}, which is not a size", what,
+  return InvalidArgument("{} '{}' is {}; it must be 0 or more", what,
                          amount.expression ? amount.expression->text() : "", value);
 }
 

@@ -90,7 +90,8 @@ absl::StatusOr<std::vector<Tensor>> PackageConstants::Place(const package::Loade
     const auto named = std::ranges::find(manifest.constants, name, &package::Constant::name);
     if (named == manifest.constants.end() || named->file >= 0)
       return InvalidArgument(
-          "{}: '{}' is given, but it is not a constant whose data the package lacks",
+          "{}: '{}' is given, but the package has no constant of that name, or already has its "
+          "data; leave it out",
           package.package().path(), name);
   }
   const std::vector<bool> read = ConstantsRead(manifest, program);

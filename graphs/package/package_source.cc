@@ -308,7 +308,7 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::MemsetStep& s
   int64_t bytes = 0;
   if (__builtin_mul_overflow(fill.count, int64_t{step.width}, &bytes) ||
       bytes > frame.BytesBehind(step.to, fill.target))
-    return InvalidArgument("{} elements of {} bytes end outside of the buffer", fill.count,
+    return InvalidArgument("a memset of {} x {} bytes ends outside of the buffer", fill.count,
                            step.width);
   if (fill.count == 0) return absl::OkStatus();
   const Touch touched[] = {{.begin = fill.target, .bytes = bytes, .writes = true}};
@@ -398,7 +398,8 @@ absl::Status PackageSource::Walk::Run(Frame& frame, const package::ChildStep& st
       COPPICE_ASSIGN_OR_RETURN(const int64_t bytes, child.BytesOf(buffer));
       if (bytes > frame.BytesBehind(operands[i], address))
         return InvalidArgument(
-            "'{}' of program '{}' has {} bytes, but its operand has fewer bytes after its offset",
+            "'{}' of program '{}' needs {} bytes, but the operand of the call has fewer after its "
+            "offset",
             buffer.name, program.name, bytes);
       child.Put(
           buffers[i],

@@ -80,8 +80,9 @@ absl::Status LaunchOver(StepSink& sink,
   void* pointers[] = {&params};
   const int64_t blocks = (extent.all - 1) / extent.per_block + 1;
   if (blocks > INT32_MAX)
-    return InvalidArgument("{} x {} elements are more than one launch can write", blocks,
-                           extent.per_block);
+    return InvalidArgument(
+        "one launch cannot write {} x {} elements: a grid has at most 2^31 - 1 blocks", blocks,
+        extent.per_block);
   return sink.Launch({.kernel = kernel,
                       .shape = {.grid = {static_cast<unsigned>(blocks), 1, 1}},
                       .arguments = pointers,
@@ -139,8 +140,8 @@ absl::StatusOr<MatrixProduct> StepKernels::ProductOf(std::span<const Tensor> inp
   if (!counts || !std::ranges::all_of(inputs, fits) || !fits(outputs[0]) ||
       !ElementOf(outputs[0].dtype)) {
     return InvalidArgument(
-        "gemm: {} inputs and {} outputs do not fit; gemm takes a, b and optionally c, and has one "
-        "output, each of rank 2 or 3 and all of f32, f16, bf16 or f64",
+        "gemm: wrong inputs ({}) or outputs ({}); gemm takes a, b and optionally c, and has one "
+        "output; all have rank 2 or 3 and the same dtype, f32, f16, bf16 or f64",
         inputs.size(), outputs.size());
   }
   const auto y_sizes = Batched(outputs[0], outputs[0].sizes, 1);
@@ -208,8 +209,10 @@ absl::Status StepKernels::Multiply(const Driver& driver,
   if (elements == 0) return absl::OkStatus();
   const int64_t blocks = (elements - 1) / gemm_.block_threads + 1;
   if (blocks > INT32_MAX)
-    return InvalidArgument("gemm: an output of {} elements is more than one launch can write",
-                           elements);
+    return InvalidArgument(
+        "gemm: one launch cannot write an output of {} elements: a grid has at most 2^31 - 1 "
+        "blocks",
+        elements);
   return Launch(driver, gemm_, stream, params,
                 LaunchShape{.grid = {static_cast<unsigned>(blocks), 1, 1}});
 }

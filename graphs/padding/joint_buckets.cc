@@ -38,7 +38,7 @@ size_t FewestRungs(const JointOptions& options, int64_t JointSize::*extent) {
 absl::Status CheckFixed(const JointProblem& problem) {
   if (std::ssize(problem.fixed()) <= problem.count()) return absl::OkStatus();
   return InvalidArgument(
-      "LearnJoint: the limit and the forced buckets are {} buckets together, but the count is {}",
+      "LearnJoint: the limit and the forced buckets need a count of {}, but the count is {}",
       problem.fixed().size(), problem.count());
 }
 
@@ -66,9 +66,8 @@ absl::StatusOr<LearnedJoint> LearnUpTo(const JointHistogram& histogram,
           "raise the count, or learn a list",
           problem.count(), options.limit.a, options.limit.b);
     return InvalidArgument(
-        "LearnJoint: no grid of {} buckets contains the limit {}x{} and the forced buckets, and "
-        "keeps the caps, which need {} rungs of the first extent and {} of the second; raise the "
-        "count or the caps",
+        "LearnJoint: no grid of {} buckets contains the limit {}x{} and the forced buckets within "
+        "the caps, which need a grid of at least {} x {} rungs; raise the count or the caps",
         problem.count(), options.limit.a, options.limit.b, FewestRungs(options, &JointSize::a),
         FewestRungs(options, &JointSize::b));
   }

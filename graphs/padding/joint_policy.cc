@@ -35,8 +35,8 @@ absl::Status CheckJointLimit(JointSize limit, int64_t budget) {
     return InvalidArgument("JointPolicy: budget {} is negative; 0 means no budget", budget);
   if (budget > 0 && budget < std::max(limit.a, limit.b))
     return InvalidArgument(
-        "JointPolicy: budget {} leaves the limit {}x{} without a bucket; raise the budget, or "
-        "lower the limit",
+        "JointPolicy: budget {} leaves the limit {}x{} without a bucket; give a larger budget, or "
+        "a smaller limit",
         budget, limit.a, limit.b);
   return absl::OkStatus();
 }
@@ -153,8 +153,8 @@ absl::StatusOr<JointPolicy> JointPolicy::Grid(PaddingPolicy a, PaddingPolicy b, 
   const int64_t least = std::max(a.maximum() * FirstRung(b), FirstRung(a) * b.maximum());
   if (budget > 0 && budget < least)
     return InvalidArgument(
-        "JointPolicy::Grid: budget {} leaves the maximum {}x{} without a bucket; its smallest "
-        "bucket has {} elements",
+        "JointPolicy::Grid: budget {} leaves the maximum {}x{} without a bucket; give a budget of "
+        "at least {}",
         budget, a.maximum(), b.maximum(), least);
   JointPolicy policy;
   policy.limit_ = {a.maximum(), b.maximum()};

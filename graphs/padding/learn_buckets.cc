@@ -172,8 +172,8 @@ void FillReach(const LearnOptions& options,
 
 absl::Status TooFewForForced(const LearnOptions& options, size_t forced) {
   return InvalidArgument(
-      "LearnBuckets: {} buckets are too few for {} forced sizes, including the limit; give at "
-      "least {}",
+      "LearnBuckets: a bucket count of {} is too small for {} forced sizes (the limit counts as "
+      "one); give at least {}",
       options.count, forced, forced);
 }
 
@@ -185,8 +185,8 @@ absl::Status CheckCount(const LearnOptions& options,
   if (options.count >= shortest) return absl::OkStatus();
   if (options.max_ratio == 0) return TooFewForForced(options, fixed.size());
   return InvalidArgument(
-      "LearnBuckets: {} buckets are too few for a max_ratio of {} and a max_gap of {} at sizes up "
-      "to {}; give at least {} buckets, or larger caps",
+      "LearnBuckets: a bucket count of {} is too small for a max_ratio of {} and a max_gap of {} "
+      "at sizes up to {}; give a count of at least {}, or larger caps",
       options.count, options.max_ratio, options.max_gap, options.limit, shortest);
 }
 
@@ -263,7 +263,8 @@ absl::StatusOr<LearnedBuckets> LearnBuckets(const SizeHistogram& histogram,
     mass += one.size <= options.limit ? one.count : 0;
   if (mass == 0)
     return InvalidArgument(
-        "LearnBuckets: there is no call of a size up to the limit, {}; give traffic",
+        "LearnBuckets: the histogram has no call of a size up to the limit, {}; give traffic with "
+        "such sizes",
         options.limit);
   const std::vector<int64_t> fixed = FixedSizes(options);
   const int64_t candidates = CountCandidates(options, fixed);

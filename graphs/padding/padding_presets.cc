@@ -19,7 +19,7 @@ constexpr int64_t kDouble = 0;  // As a step.
 
 constexpr PaddingPreset kPresets[] = {
     {"pow2", "1 2 4 8 ... doubling", "TensorFlow, TGI, Neuron and others", 0, 1},
-    {"geometric:1.25:1", "each 1.25 times the last", "the strongest fixed ladder on decode", 0, 1},
+    {"geometric:1.25:1", "each 1.25 times the last", "the best fixed ladder for decode", 0, 1},
     {"linear:128", "every 128", "vLLM for Gaudi, linear, for prompts (vllm-gaudi docs)", 0, 128},
     {"vllm", "1 2 4, every 8 up to 256, then every 16", "vLLM, vllm/config/vllm.py, Mar 2026", 512,
      1},
@@ -55,7 +55,9 @@ constexpr PaddingPreset kPresets[] = {
      "multiples of 128, in steps of at most 25 % and at most a quarter of the maximum",
      "vLLM for Gaudi 0.21, padding-aware (vllm-gaudi #762)", 8192, 128},
     {"tpu:256", "16 32 64 ... doubling to 256, then every 256",
-     "vLLM for TPU, get_token_paddings(16, max, gap); tpu:0 only doubles", 8192, 16},
+     "vLLM for TPU, get_token_paddings(16, max, gap); with gap 0 (tpu:0), each bucket is twice the "
+     "one before",
+     8192, 16},
 };
 
 // Up to `until`, rungs are `step` apart.

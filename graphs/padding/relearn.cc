@@ -351,8 +351,7 @@ absl::Status CheckOld(std::span<const int64_t> old, const RelearnOptions& option
     return InvalidArgument("Relearn: the old buckets do not increase; sort them");
   if (options.added_max < 0 || !(options.gain_min >= 0) || !(options.gain_each >= 0))
     return InvalidArgument(
-        "Relearn: the limit is {} new buckets, and the gains are {} and {}; give 0 or more for "
-        "each",
+        "Relearn: added_max is {}, gain_min is {} and gain_each is {}; give 0 or more for each",
         options.added_max, options.gain_min, options.gain_each);
   return absl::OkStatus();
 }

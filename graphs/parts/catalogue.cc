@@ -49,21 +49,21 @@ absl::Status CheckStatic(const Program& program,
                          const WindowMap& windows) {
   if (tensor.data == 0 || tensor != PlacedTensor(tensor.data, spec, /*extents=*/{})) {
     return InvalidArgument(
-        "Session::Bind: static '{}' of program '{}' must be a {} tensor with the spec's sizes and "
-        "strides (row-major if the spec gives none) at an address other than 0",
+        "Session::Bind: static tensor '{}' of program '{}' must be a {} tensor with the spec's "
+        "sizes and strides (row-major if the spec gives none) at an address other than 0",
         spec.name, program.spec.name, NameOf(spec.dtype));
   }
   if (tensor.data % static_cast<DeviceAddress>(SizeOf(spec.dtype)) != 0 ||
       tensor.data + static_cast<DeviceAddress>(RoundedBytes(tensor)) < tensor.data) {
     return InvalidArgument(
-        "Session::Bind: static '{}' of program '{}' at {:#x} is not aligned to its element size, "
-        "or reaches beyond the last address",
+        "Session::Bind: static tensor '{}' of program '{}' at {:#x} is not aligned to its element "
+        "size, or reaches beyond the last address",
         spec.name, program.spec.name, tensor.data);
   }
   if (!windows.Meets(tensor.data, RoundedBytes(tensor))) return absl::OkStatus();
   return InvalidArgument(
-      "Session::Bind: static '{}' of program '{}' lies in a window of this session, where graphs "
-      "write; copy it elsewhere",
+      "Session::Bind: static tensor '{}' of program '{}' lies in a window of this session, where "
+      "graphs write; copy it elsewhere",
       spec.name, program.spec.name);
 }
 
@@ -104,7 +104,7 @@ absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec, Program::Work wo
     if (there.registered_with() != nullptr && there.spec.name == spec.name &&
         there.spec.variant == spec.variant) {
       return InvalidArgument(
-          "Session::Register: a program '{}' of variant '{}' is registered already; choose another "
+          "Session::Register: a program '{}' of variant '{}' is already registered; choose another "
           "name or variant",
           spec.name, spec.variant);
     }
@@ -196,8 +196,8 @@ absl::StatusOr<const Binding*> Catalogue::Bind(const Program& program,
   const size_t inputs = program.layout.statics.size();
   if (statics.size() != inputs + program.layout.static_outputs.size()) {
     return InvalidArgument(
-        "Session::Bind: program '{}' has {} static inputs and {} static outputs, but {} tensors "
-        "were given",
+        "Session::Bind: program '{}' needs one tensor per static input ({}) and per static output "
+        "({}), but got {}",
         program.spec.name, inputs, program.layout.static_outputs.size(), statics.size());
   }
   std::vector<Tensor> tensors(statics.begin(), statics.end());
@@ -356,7 +356,7 @@ int Catalogue::Demote(const Program& program, std::span<const size_t> inputs) {
       options_.log(fmt::format(
           "coppice: static input '{}' of program '{}' moved more than {} times in one bucket; "
           "every call copies it from here on; bind it at one address, or raise static_moves_max "
-          "above the number of sets that take turns",
+          "above the number of bindings that take turns",
           program.static_input(i).name, program.spec.name, options_.limits.static_moves_max));
     }
   }

@@ -66,8 +66,9 @@ absl::StatusOr<std::unique_ptr<SessionParts>> SessionParts::Create(const Context
 
 absl::Status SessionParts::CheckLane(const char* where, int index) const {
   if (index >= 0 && index < static_cast<int>(lanes.size())) return absl::OkStatus();
-  return InvalidArgument("{}: lane {} does not exist: the session has {} lanes", where, index,
-                         lanes.size());
+  return InvalidArgument(
+      "{}: lane {} does not exist: the number of lanes is {}, and the first is lane 0", where,
+      index, lanes.size());
 }
 
 void SessionParts::FindAtOnce() {

@@ -176,8 +176,8 @@ void ProfileLoad::ListBucket(const Program& program,
   const auto& [key, figures] = bucket;
   if (key.second.size() != program.layout.key_scalars.size()) {
     Skip(ProfileSkip::kBucket, program, key,
-         InvalidArgument("{}: bucket [{}] of program '{}' has {} key scalars, but the program has "
-                         "{}; save the profile again",
+         InvalidArgument("{}: the number of key scalars of bucket [{}] of program '{}' is {}, but "
+                         "must be {}; save the profile again",
                          kLoadProfile, fmt::join(key.first, ", "), program.spec.name,
                          key.second.size(), program.layout.key_scalars.size()));
     return;
@@ -217,12 +217,13 @@ absl::Status ProfileLoad::CheckLimits(const Item& item) {
   };
   const auto recorded = static_cast<int64_t>(recorded_.size());
   if (options_.graphs_max > 0 && recorded >= options_.graphs_max)
-    return refuse(fmt::format("{} graphs are recorded; raise graphs_max", recorded));
+    return refuse(
+        fmt::format("the limit of {} for new graphs is reached; raise graphs_max", recorded));
   const int64_t graphs = lane_.nodes().Of(*item.program).CountGraphs();
   if (graphs >= parts_.options.limits.graphs_per_program_max)
     return refuse(fmt::format("the program has {} graphs; raise graphs_per_program_max", graphs));
   if (lane_.nodes().evictions() != evictions_before_)
-    return refuse("the last recording took the room of another graph; raise the session's budget");
+    return refuse("the last recording evicted another graph; raise the session's budget");
   // All plans of the lane share one window, which grows by whole granules.
   const int64_t granularity = parts_.pool->granularity();
   const int64_t present = lane_.memory().mapped_bytes(MemoryKind::kPlan);
@@ -230,7 +231,8 @@ absl::Status ProfileLoad::CheckLimits(const Item& item) {
   const int64_t bytes = std::max<int64_t>(height - present, 0) + item.figures.graph_bytes;
   const int64_t held = BytesHeld() - bytes_before_;
   if (options_.bytes_max > 0 && held + bytes > options_.bytes_max)
-    return refuse(fmt::format("it needs {} bytes in addition to {}; raise bytes_max", bytes, held));
+    return refuse(fmt::format("it needs {} bytes, after {} for earlier graphs; raise bytes_max",
+                              bytes, held));
   if (parts_.budget->limit() == 0) return absl::OkStatus();
   const int64_t idle = lane_.memory().IdleBytes(MemoryKind::kEager, lane_.memory().eager().top()) +
                        parts_.budget->bytes(static_cast<int>(MemoryKind::kSpare));
@@ -333,10 +335,11 @@ absl::Status ProfileLoad::RecordAll() {
 
 absl::Status CheckLoad(const SessionParts& parts, const LoadProfileOptions& options) {
   if (options.lane < 0 || options.lane >= static_cast<int>(parts.lanes.size()))
-    return InvalidArgument("{}: lane {} does not exist: the session has {} lanes", kLoadProfile,
-                           options.lane, parts.lanes.size());
+    return InvalidArgument(
+        "{}: lane {} does not exist: the number of lanes is {}, and the first is lane 0",
+        kLoadProfile, options.lane, parts.lanes.size());
   if (options.graphs_max < 0 || options.bytes_max < 0)
-    return InvalidArgument("{}: the limits are {} graphs and {} bytes; give 0 or more",
+    return InvalidArgument("{}: graphs_max is {} and bytes_max is {}; give 0 or more for each",
                            kLoadProfile, options.graphs_max, options.bytes_max);
   for (const ProfileBinding& bound : options.bindings) {
     const bool own = bound.binding != nullptr &&

@@ -19,7 +19,7 @@ namespace coppice::internal {
 namespace {
 
 absl::Status CannotWrite(int number, const std::string& path) {
-  return absl::ErrnoToStatus(number, fmt::format("{}: cannot be written", path));
+  return absl::ErrnoToStatus(number, fmt::format("{} cannot be written", path));
 }
 
 absl::Status WriteAll(int descriptor, std::string_view text, const std::string& path) {

@@ -85,8 +85,8 @@ absl::Status internal::CheckClaim(const ProgramSpec& spec, int index) {
         spec.name, symbol.name, equal.absolute, equal.relative);
   if (equal.bits && (equal.absolute != 0 || equal.relative != 0))
     return InvalidArgument(
-        "ValidateSpec: program {}: symbol {} claims equal bits and a tolerance of {} + {} x "
-        "|value|; choose one",
+        "ValidateSpec: program {}: symbol {} claims both equal bits and a tolerance of {} + "
+        "{} x |value|; choose one of the two",
         spec.name, symbol.name, equal.absolute, equal.relative);
   return absl::OkStatus();
 }

@@ -15,7 +15,7 @@ Ladder LadderOf(const SymbolSpec& symbol) {
   if (symbol.observe_half_life == 0) return ladder;
   absl::StatusOr<DecayingHistogram> observer = DecayingHistogram::Create(
       {.limit = symbol.policy.maximum(), .half_life = symbol.observe_half_life});
-  COPPICE_CHECK(observer.ok(), "a valid spec has a half-life above 0");
+  COPPICE_CHECK(observer.ok(), "the half-life must be above 0");
   ladder.observer = std::make_unique<DecayingHistogram>(*std::move(observer));
   return ladder;
 }

@@ -35,8 +35,8 @@ absl::Status CheckSymbols(const ProgramSpec& spec, size_t index) {
     const SymbolSpec& named = spec.symbols[static_cast<size_t>(symbol)];
     if (named.counted)
       return InvalidArgument(
-          "ValidateSpec: program {}: symbol {} of ragged[{}] is counted, but the lengths already "
-          "say what the device decides; do not mark it as counted",
+          "ValidateSpec: program {}: symbol {} of ragged[{}] is counted, but its value already "
+          "comes from the lengths; do not mark it as counted",
           spec.name, named.name, index);
     const bool padded = symbol == sequences.total || rectangle;
     if (padded && !ClaimOf(spec, symbol))
@@ -78,8 +78,8 @@ absl::Status CheckLengths(const ProgramSpec& spec, size_t index) {
   const RaggedSpec& sequences = spec.ragged[index];
   if (sequences.lengths < 0 || sequences.lengths >= static_cast<int>(spec.inputs.size()))
     return InvalidArgument(
-        "ValidateSpec: program {}: ragged[{}] takes its lengths from input {}, which is not one of "
-        "the program's {} inputs",
+        "ValidateSpec: program {}: ragged[{}] takes its lengths from input {}, but the number of "
+        "inputs is {}",
         spec.name, index, sequences.lengths, spec.inputs.size());
   const InputSpec& input = spec.inputs[static_cast<size_t>(sequences.lengths)];
   const std::string& count = spec.symbols[static_cast<size_t>(sequences.count)].name;

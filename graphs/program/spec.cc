@@ -118,16 +118,16 @@ absl::Status ProgramSpec::AddDynamicAxes(const std::string& text,
       if (axis.axis >= static_cast<int>(input.dims.size()) ||
           !input.dims[static_cast<size_t>(axis.axis)].is_fixed()) {
         return InvalidArgument(
-            "AddDynamicAxes: program {}: '{}:{}' names axis {} of input {}, but the input has {} "
-            "axes, or this axis is already dynamic",
+            "AddDynamicAxes: program {}: '{}:{}' names axis {} of input {}, but the rank of the "
+            "input is {}, or this axis is already dynamic",
             name, axis.pattern, axis.axis, axis.axis, input.name, input.dims.size());
       }
       input.dims[static_cast<size_t>(axis.axis)] = dynamic;
       found = true;
     }
     if (!found) {
-      return InvalidArgument("AddDynamicAxes: program {}: '{}:{}' names no copied input", name,
-                             axis.pattern, axis.axis);
+      return InvalidArgument("AddDynamicAxes: program {}: '{}:{}' does not name a copied input",
+                             name, axis.pattern, axis.axis);
     }
     AddSymbol(fmt::format("{}:{}", axis.pattern, axis.axis), policy, kind);
   }

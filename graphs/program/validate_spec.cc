@@ -76,8 +76,9 @@ absl::Status CheckStrides(const ProgramSpec& spec,
                           bool written) {
   if (strides.empty()) return absl::OkStatus();
   if (strides.size() != dims.size())
-    return InvalidArgument("ValidateSpec: program {}: {} has {} strides for {} axes", spec.name,
-                           field, strides.size(), dims.size());
+    return InvalidArgument(
+        "ValidateSpec: program {}: {} must have one stride per axis, but has {} for rank {}",
+        spec.name, field, strides.size(), dims.size());
   COPPICE_RETURN_IF_ERROR(CheckDims(spec, field, "stride", strides));
   if (std::ranges::any_of(dims, IsComputed) || std::ranges::any_of(strides, IsComputed))
     return absl::OkStatus();
@@ -100,8 +101,8 @@ absl::Status CheckStrides(const ProgramSpec& spec,
         field);
   if (written && !largest.keeps_apart())
     return InvalidArgument(
-        "ValidateSpec: program {}: {} has strides that make its elements overlap; make the stride "
-        "of each axis larger than the span of the axes inside it",
+        "ValidateSpec: program {}: {} has strides that make its elements overlap; make each stride "
+        "larger than the span of all axes with smaller strides",
         spec.name, field);
   return absl::OkStatus();
 }
@@ -186,11 +187,13 @@ absl::Status CheckSource(const ProgramSpec& spec, int index) {
   const SymbolSpec& symbol = spec.symbols[static_cast<size_t>(index)];
   if (symbol.scalar < -1 || symbol.scalar >= static_cast<int>(spec.scalars.size()))
     return InvalidArgument(
-        "ValidateSpec: program {}: symbol {} is bound to scalar {}, but there are only {} scalars",
+        "ValidateSpec: program {}: symbol {} is bound to scalar {}, but the number of scalars is "
+        "{}",
         spec.name, symbol.name, symbol.scalar, spec.scalars.size());
   if (symbol.given && symbol.scalar >= 0)
     return InvalidArgument(
-        "ValidateSpec: program {}: symbol {} is given and bound to scalar {}; choose one",
+        "ValidateSpec: program {}: symbol {} is both `given` and bound to scalar {}; choose one of "
+        "the two",
         spec.name, symbol.name, spec.scalars[static_cast<size_t>(symbol.scalar)].name);
   const bool bound = std::ranges::any_of(
       spec.inputs, [&](const InputSpec& input) { return Binds(spec, input, index); });
@@ -199,8 +202,8 @@ absl::Status CheckSource(const ProgramSpec& spec, int index) {
   });
   if (bound || by_offsets || symbol.given || symbol.scalar >= 0) return absl::OkStatus();
   return InvalidArgument(
-      "ValidateSpec: program {}: symbol {} is in the dims of no copied input, so no call gives it "
-      "an extent; set `given` or bind it to a scalar",
+      "ValidateSpec: program {}: no copied input has symbol {} in its dims, so no call gives it an "
+      "extent; set `given` or bind it to a scalar",
       spec.name, symbol.name);
 }
 
@@ -267,8 +270,8 @@ absl::Status CheckOutputCount(const ProgramSpec& spec, const OutputSpec& output)
   if (count.output >= static_cast<int>(spec.outputs.size()) || count.axis < 0 ||
       count.axis >= static_cast<int>(output.dims.size())) {
     return InvalidArgument(
-        "ValidateSpec: program {}: output {} is counted by output {} (the program has {} outputs) "
-        "along axis {} (the output has rank {}); name an output and an axis that exist",
+        "ValidateSpec: program {}: output {} has output {} as its count (number of outputs: {}) "
+        "along axis {} (rank: {}); name an output and an axis that exist",
         spec.name, output.name, count.output, spec.outputs.size(), count.axis, output.dims.size());
   }
   const OutputSpec& counter = spec.outputs[static_cast<size_t>(count.output)];

@@ -209,7 +209,7 @@ absl::Status Rebucketing::Learn(const SizeHistogram& histogram) {
   }
   report_.why =
       MakeError(absl::StatusCode::kResourceExhausted,
-                "{}: only {} graphs may be recorded at this time, but the new buckets of symbol "
+                "{}: the limit for new graphs is {} at this time, but the new buckets of symbol "
                 "'{}' of program '{}' need more; raise graphs_max or graphs_per_minute, or wait",
                 kRebucket, allowed, program_.spec.symbols[symbol_].name, program_.spec.name);
   return absl::OkStatus();
@@ -315,10 +315,9 @@ absl::Status Rebucketing::Finish(int lane) {
 absl::Status Rebucketing::CheckKept() const {
   for (const auto& [lane, key] : recorded_) {
     if (parts_.lane(lane).nodes().Of(program_).Find(key) != nullptr) continue;
-    return MakeError(
-        absl::StatusCode::kResourceExhausted,
-        "{}: a new graph of program '{}' took the room of another new graph; raise the budget",
-        kRebucket, program_.spec.name);
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "{}: a new graph of program '{}' evicted another new graph; raise the budget",
+                     kRebucket, program_.spec.name);
   }
   return CheckRegistered(kRebucket, program_);
 }
@@ -382,8 +381,7 @@ absl::StatusOr<RebucketReport> Rebucket(SessionParts& parts,
                            program.spec.name);
   if (options.period < 0 || options.graphs_max < 0 || options.graphs_per_minute < 0)
     return InvalidArgument(
-        "{}: the period is {} calls, and the limits are {} graphs and {} graphs per minute; give 0 "
-        "or more",
+        "{}: period is {}, graphs_max is {} and graphs_per_minute is {}; give 0 or more for each",
         kRebucket, options.period, options.graphs_max, options.graphs_per_minute);
   if (!(options.cost_per_byte >= 0 && std::isfinite(options.cost_per_byte)))
     return InvalidArgument("{}: the cost per byte is {}; give a finite number of 0 or more",

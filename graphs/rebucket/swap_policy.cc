@@ -24,8 +24,9 @@ absl::StatusOr<Ladder*> FindLadder(const char* where,
     return InvalidArgument("{}: the program belongs to another session", where);
   COPPICE_RETURN_IF_ERROR(CheckRegistered(where, program));
   if (symbol < 0 || symbol >= static_cast<int>(program.spec.symbols.size()))
-    return InvalidArgument("{}: program '{}' has {} symbols, but no symbol {}", where,
-                           program.spec.name, program.spec.symbols.size(), symbol);
+    return InvalidArgument(
+        "{}: the number of symbols of program '{}' is {}, so there is no symbol {}", where,
+        program.spec.name, program.spec.symbols.size(), symbol);
   if (const JointSpec* const joint = program.spec.JointOf(symbol))
     return InvalidArgument(
         "{}: symbols '{}' and '{}' of program '{}' are padded together by a joint policy, which "
@@ -42,8 +43,8 @@ absl::Status CheckPolicy(const char* where,
   const SymbolSpec& spec = program.spec.symbols[static_cast<size_t>(symbol)];
   if (!MayPad(program.spec, symbol) || policy.is_exact())
     return InvalidArgument(
-        "{}: symbol '{}' of program '{}' is never padded, or would never be padded with this "
-        "policy; register another program for that",
+        "{}: symbol '{}' of program '{}': a new policy cannot turn padding on or off; register "
+        "another program instead",
         where, spec.name, program.spec.name);
   if (policy.maximum() != spec.policy.maximum())
     return InvalidArgument(

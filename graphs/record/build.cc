@@ -44,7 +44,9 @@ class ScriptContext final : public RunContext, public StepSink {
     if (found == live_.end()) {
       const int input = TakeInputToFree(address);
       if (input < 0)
-        return InvalidArgument("Free: program '{}' has nothing at {:#x}", spec_.name, address);
+        return InvalidArgument(
+            "Free: program '{}' has no live temporary and no copied input at {:#x}", spec_.name,
+            address);
       script_.events.push_back({.kind = ScriptEvent::Kind::kFreeInput, .input = input});
       return absl::OkStatus();
     }

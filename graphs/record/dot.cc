@@ -113,7 +113,7 @@ std::string BufferLines(const Node& node, const PlannedBuffers& planned) {
   const ProgramSpec& spec = *node.outputs().spec;
   const std::vector<int> outputs = OutputsIn(node.outputs(), planned);
   const auto what = [&](size_t i) -> std::string {
-    if (planned.buffers[i].fixed_offset.has_value()) return "given away by the call";
+    if (planned.buffers[i].fixed_offset.has_value()) return "donated to the call";
     if (outputs[i] >= 0)
       return fmt::format("output '{}'",
                          EscapeDot(spec.outputs[static_cast<size_t>(outputs[i])].name));
@@ -129,7 +129,8 @@ std::string BufferLines(const Node& node, const PlannedBuffers& planned) {
   }
   if (node.key().surroundings == nullptr) return text;
   for (const Region& region : node.key().surroundings->live)
-    text += fmt::format("offset {}, {} bytes: leased around it\\l", region.offset, region.bytes);
+    text += fmt::format("offset {}, {} bytes: leased, avoided by the plan\\l", region.offset,
+                        region.bytes);
   return text;
 }
 
@@ -144,8 +145,8 @@ std::string NodeLines(const Node& node) {
   const std::string variant =
       info.variant.empty() ? "" : fmt::format(" of variant '{}'", EscapeDot(info.variant));
   return fmt::format(
-      "program '{}'{} in bucket [{}] on lane {}\\lrecorded for {}; graphs: {}, graph nodes: {}, {} "
-      "bytes by an estimate\\lplan of {} bytes, {} live at once, {} of them around it\\l",
+      "program '{}'{} in bucket [{}] on lane {}\\lrecorded for {}; graphs: {}, graph nodes: {}, "
+      "about {} bytes\\lplan of {} bytes, at most {} live at once, {} of these leased\\l",
       EscapeDot(info.program), variant, extents, info.lane, NameOf(node.made_for()), info.graphs,
       info.graph_nodes, info.exec_bytes, info.plan_height, info.live_bytes, info.around_bytes);
 }

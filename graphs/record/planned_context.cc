@@ -41,7 +41,7 @@ DeviceAddress PlannedContext::AddressOf(const ScriptEvent& event) const {
 absl::Status PlannedContext::Depart(const char* how) {
   departure_ = MakeError(absl::StatusCode::kUnavailable,
                          "program '{}' {} at request {}, unlike its warm-up; a program must make "
-                         "the same requests at equal extents",
+                         "the same requests whenever the extents are the same",
                          spec_.name, how, cursor_);
   return absl::Status(absl::StatusCode::kAborted, departure_.message());
 }

@@ -53,8 +53,9 @@ RunContext::RunContext(const Driver& driver,
 
 absl::StatusOr<std::optional<Tensor>*> RunContext::FindUnset(const char* where, int index) {
   if (index < 0 || index >= static_cast<int>(outputs_.size())) {
-    return InvalidArgument("{}: program '{}' has {} outputs, but no output {}", where, spec_.name,
-                           outputs_.size(), index);
+    return InvalidArgument(
+        "{}: the number of outputs of program '{}' is {}, so there is no output {}", where,
+        spec_.name, outputs_.size(), index);
   }
   std::optional<Tensor>* output = &outputs_[static_cast<size_t>(index)];
   if (output->has_value()) {
@@ -105,7 +106,8 @@ absl::Status RunContext::PackRectangle(int index, const RaggedSpec& sequences) {
 }
 
 absl::StatusOr<DeviceAddress> RunContext::Allocate(int64_t bytes, std::string_view label) {
-  if (bytes < 1) return InvalidArgument("Allocate: {} bytes; ask for at least 1", bytes);
+  if (bytes < 1)
+    return InvalidArgument("Allocate: {} bytes were requested; request at least 1", bytes);
   if (bytes > std::numeric_limits<int64_t>::max() - kBufferAlignment) {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "Allocate: {} bytes for program '{}' are too many", bytes, spec_.name);
@@ -183,8 +185,8 @@ absl::Status RunContext::CheckFree(DeviceAddress address) const {
     const bool rectangle = program_.RectangleOfOutput(static_cast<int>(i)) != nullptr;
     if (!rectangle || !outputs_[i].has_value() || outputs_[i]->data != address) continue;
     return InvalidArgument(
-        "Free: output '{}' of program '{}' is packed when the run ends, and its rectangle is freed "
-        "then",
+        "Free: output '{}' of program '{}' is packed from this rectangle when the run ends, which "
+        "also frees it; do not free it",
         spec_.outputs[i].name, spec_.name);
   }
   return absl::OkStatus();

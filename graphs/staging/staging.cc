@@ -85,8 +85,8 @@ void StagingArguments::SetTarget(int index, const Tensor& target) {
 }
 
 void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fill& fill) {
-  COPPICE_CHECK(source.dtype == target.dtype, "staging converts no dtype");
-  COPPICE_CHECK(source.rank == target.rank, "staging changes no rank");
+  COPPICE_CHECK(source.dtype == target.dtype, "staging cannot convert a dtype");
+  COPPICE_CHECK(source.rank == target.rank, "staging cannot change the rank");
   for (size_t axis = 0; axis < static_cast<size_t>(source.rank); ++axis)
     COPPICE_CHECK(source.sizes[axis] <= target.sizes[axis], "the source is larger than its target");
   SetSource(AddTarget(target, fill), source);
@@ -95,7 +95,7 @@ void StagingArguments::Add(const Tensor& source, const Tensor& target, const Fil
 void StagingArguments::AddRows(const Tensor& target, const Fill& fill, int ragged, bool rectangle) {
   COPPICE_CHECK(target.rank >= (rectangle ? 2 : 1), "the target has no axis for its rows");
   COPPICE_CHECK(!rectangle || fill.kind != FillKind::kRepeatLast,
-                "a rectangle repeats no row of another sequence");
+                "a rectangle must not repeat a row of another sequence");
   StagedCopy& copy = CopyAt(AddTarget(target, fill));
   copy.rows = rectangle ? StagedRows::kRectangle : StagedRows::kPacked;
   copy.ragged = static_cast<int8_t>(ragged);

@@ -48,7 +48,7 @@ bool LockFile(int file) {
 absl::StatusOr<int> OpenTrace(const std::string& path) {
   if (path.find('\0') != std::string::npos)
     return InvalidArgument(
-        "TraceOptions::path: byte {} of the name is 0; give a name without such bytes",
+        "TraceOptions::path: byte {} of the path is NUL; give a path without NUL bytes",
         path.find('\0'));
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kOwnerOnly);
   struct stat found {};
@@ -63,7 +63,8 @@ absl::StatusOr<int> OpenTrace(const std::string& path) {
   if (file >= 0) close(file);
   if (error == EAGAIN)
     return FailedPrecondition(
-        "Session::Create: another session writes its trace to '{}'; give each session its own file",
+        "Session::Create: another session is already writing its trace to '{}'; give each session "
+        "its own file",
         path);
   return MakeError(
       absl::ErrnoToStatusCode(error),
@@ -95,7 +96,7 @@ std::string QuoteJson(const std::string& text) {
 absl::StatusOr<std::unique_ptr<TraceWriter>> TraceWriter::Create(
     const TraceOptions& options, int lanes, std::function<void(const std::string&)> log) {
   if (options.events_per_lane < kEventsMin || options.events_per_lane > kEventsMax) {
-    return InvalidArgument("Session::Create: the trace has rings of {} events; use {} to {}",
+    return InvalidArgument("Session::Create: events_per_lane of the trace is {}; use {} to {}",
                            options.events_per_lane, kEventsMin, kEventsMax);
   }
   COPPICE_ASSIGN_OR_RETURN(const int file, OpenTrace(options.path));

@@ -1250,7 +1250,8 @@ COPPICE_API coppice_status coppice_lend(
 COPPICE_API coppice_status coppice_loan_return(coppice_loan* loan, void* stream);
 /* Releases the loan, and ends it if it has not ended; work that uses the memory must have run. */
 COPPICE_API void coppice_loan_release(coppice_loan* loan);
-/* SessionMemory::Scrub: zeroes all memory of a lane in the order of `stream` and of its calls. */
+/* SessionMemory::Scrub: zeroes all memory of a lane, ordered after earlier work on `stream` and
+ * the lane's earlier calls. */
 COPPICE_API coppice_status coppice_scrub(coppice_session* session, int32_t lane, void* stream);
 
 /* SessionStats of coppice/graphs/session_stats.h. */
@@ -1302,7 +1303,7 @@ typedef struct coppice_memory_usage {
   int64_t total;      /* The sum over all kinds. */
   int64_t total_peak; /* The highest total so far. */
   int64_t budget;     /* The most that the total may be; 0: no budget. */
-  int64_t height;     /* Highest end of the plan of any recorded graph, over all lanes. */
+  int64_t height;     /* Largest end offset in the plan of any recorded graph, over all lanes. */
   int64_t eager_live; /* Bytes in use in the eager windows. */
   int64_t eager_peak; /* Highest top of any eager window so far. */
 } coppice_memory_usage;
@@ -1389,7 +1390,7 @@ COPPICE_API coppice_status coppice_load_profile(coppice_session* session,
                                                 const coppice_profile_options* options,
                                                 coppice_loaded_profile* out);
 
-/* SessionTrace::Mark: puts a mark into the trace. */
+/* SessionTrace::Mark: adds a mark to the trace. */
 COPPICE_API coppice_status coppice_mark(coppice_session* session, const char* name);
 /* How long one request to a server took, by the server's clock; see RequestTimes. */
 typedef struct coppice_request_times {
@@ -1401,7 +1402,7 @@ typedef struct coppice_request_times {
   int64_t first_token_ns; /* From its arrival. */
   int64_t last_token_ns;  /* From its arrival; >= first_token_ns. */
 } coppice_request_times;
-/* Puts the times into the trace. Does nothing without a trace. */
+/* Adds the times to the trace. Does nothing without a trace. */
 COPPICE_API coppice_status coppice_note_request(coppice_session* session,
                                                 const coppice_request_times* times);
 /* SessionTrace::Flush: waits until the trace is in its file. */

@@ -8,7 +8,7 @@ import sys
 def main():
     command = pathlib.Path(__file__).with_name("coppice")
     if not command.is_file():
-        print(f"coppice: the command is not next to {__file__}; pip install coppice-command",
+        print(f"coppice: there is no command next to {__file__}; run `pip install coppice-command`",
               file=sys.stderr)
         return 2
     own = {"COPPICE_PYTHON": sys.executable}  # For what the command runs in Python.

@@ -22,8 +22,8 @@ SAME = {"masked": "any"}  # Words for what another word says.
 PADDINGS = ("any", "masked", "row_independent", "finite", "fill")
 WORDS = (EXACT, *PADDINGS)
 FORMS = ('"any" (bits), "row_independent" (any bits in floats), "finite" (values), "fill", or '
-         '("finite", absolute, relative) for results that are only that close; "exact" is never '
-         'padded, and "masked" is "any"')
+         '("finite", absolute, relative) for results that may differ by that much; "exact" '
+         'means no padding, and "masked" means "any"')
 
 
 def claim_of(given, where):

@@ -91,9 +91,9 @@ def device_in_use():
     if not used:
         return found
     found = found if found in used else used[0]
-    line = (f"several devices have a session: {', '.join(map(_named, used))}; without a device, "
-            f"coppice.session() and the functions that show its figures use {_named(found)}: give "
-            'a device, for example coppice.session(coppice.device("emulator"))')
+    line = (f"several devices have a session: {', '.join(map(_named, used))}; coppice.session() "
+            f"and the functions that show its figures use {_named(found)}, unless you give a "
+            'device: coppice.session(coppice.device("emulator"))')
     if line not in _told:
         _told.add(line)
         log.warning("coppice: %s", line)

@@ -179,7 +179,7 @@ def policy_of(policy):
         text = policy[0].strip() if isinstance(policy[0], str) else policy[0]
         if text in STEPPED:
             raise InvalidArgument(f"{policy!r}: {policy[1]} is the largest bucket, and '{text}' "
-                                  f"has no step; give one, as in \"{STEPPED[text]}\"")
+                                  f"lacks a step; give a step, as in \"{STEPPED[text]}\"")
         return (json_of(text) if is_path(text) else text), policy[1]
     try:
         return listed(map(operator.index, policy)), None
@@ -258,9 +258,9 @@ def joint_policy_of(policy, names, where, maxima=(None, None)):
     version."""
     whose = f"{where}: policy of {names[0]} and {names[1]}: "
     if isinstance(policy, str) and policy == LEARN:
-        raise InvalidArgument(f"{whose}a policy of two sizes is learned from a log, with `coppice "
-                              "tune --column A --column B -o joint.json`; give the path of that "
-                              "file")
+        raise InvalidArgument(f"{whose}a policy for two sizes can only be learned from a log, with "
+                              "`coppice tune --column A --column B -o joint.json`; give the path "
+                              "of joint.json")
     try:
         read = read_joint(policy, maxima)
         _core.joint_policy_buckets(read, 0)

@@ -47,6 +47,6 @@ class MemoryUsage(dict):
     total: int = Figure("The sum over all kinds.")
     total_peak: int = Figure("The highest total so far.")
     budget: int = Figure("The most that the total may be; 0: no budget.")
-    height: int = Figure("Highest end of the plan of any recorded graph, over all lanes.")
+    height: int = Figure("Largest end offset in the plan of any recorded graph, over all lanes.")
     eager_live: int = Figure("Bytes in use in the eager windows.")
     eager_peak: int = Figure("Highest top of any eager window so far.")

@@ -70,5 +70,5 @@ def running_cupy(run):
         if run.context.phase == "record" and (pool.total_bytes(), pool.free_bytes()) != before:
             raise FailedPrecondition(
                 "the callable took memory from CuPy's own pool while it was recorded; replays "
-                "would write to that memory after CuPy has reused it: allocate on the thread of "
-                "the call")
+                "would write to that memory after CuPy has reused it: allocate on the thread that "
+                "makes the call")

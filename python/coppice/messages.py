@@ -28,12 +28,13 @@ REMEDIES = {
         "find a claim with `coppice package claim` and pass it as coppice.load(..., "
         "claims={name: \"any\"}), or leave the policy out",
     "claim row independence or masking for all symbols":
-        "claim=\"row_independent\" or another word of coppice.claims for all of them",
+        "give claim=\"row_independent\" or another claim from coppice.claims for all symbols",
     "set SessionOptions::recorder.ring_bytes, or call Start":
         "make the session with recorder_ring_bytes",
     "set SessionOptions::keep_drawings": "make the session with keep_drawings=True",
     "launch on CallContext::stream()": "launch on coppice.current_stream()",
-    "pass the program that Register returns": "use the program that registering returns",
+    "pass the program that Register returns":
+        "use the program that register_package or register_callable returns",
     "warm up this bucket before you set strict mode":
         "call warm() for this bucket before you set strict mode",
     "or keep it alive in a chain": "or keep it alive with `with coppice.chain():`",

@@ -179,9 +179,9 @@ def policies_of(symbols, alone, joint, claims):
         claimed = claims.get(name, symbol.get("claim")) is not None
         pads = policy is not None and not (isinstance(policy, str) and policy == "exact")
         if pads and not claimed:
-            raise InvalidArgument(f"load: a policy of {name} pads nothing without a claim, and the "
-                                  f"package has none; find a claim with `coppice package claim`, "
-                                  f"and give claims={{{name!r}: ...}}: {FORMS}")
+            raise InvalidArgument(f"load: a policy for {name} pads nothing without a claim, and "
+                                  f"the package has none; find a claim with `coppice package "
+                                  f"claim`, and give claims={{{name!r}: ...}}: {FORMS}")
         if policy is not None:
             given[name] = policy_for(policy, name, maximum)
             learned += [name] if is_learned(policy) else []
@@ -328,8 +328,8 @@ class LoadedProgram(Shared):
         if len(inputs) == len(self.inputs) and not named and not self.scalars:
             return inputs, ()
         if len(inputs) > len(self.inputs):
-            raise InvalidArgument(f"{self.name} takes {len(self.inputs)} inputs, "
-                                  f"{', '.join(self.inputs)}, but {len(inputs)} were given")
+            raise InvalidArgument(f"{self.name}: the number of inputs must be {len(self.inputs)} "
+                                  f"({', '.join(self.inputs)}), not {len(inputs)}")
         given = {**dict(zip(self.inputs, inputs)), **named}
         check_names(self.name, given, self.inputs + self.scalars, self.inputs + self.scalars)
         if len(given) < len(inputs) + len(named):

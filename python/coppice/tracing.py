@@ -47,13 +47,14 @@ class Arguments:
                 raise
             raise Aborted(
                 f"{name}: {error}; while fn is recorded it must not wait for the device or read "
-                "from it, as a replay does not: pass the value as a number, or launch a kernel "
-                "that reads it", error.driver_result) from error
+                "from it, because a replay does neither: pass the value as a number, or launch a "
+                "kernel that reads it", error.driver_result) from error
         except (TypeError, AttributeError) as error:
             if this_run().device.kind == "emulator" and is_of_tensor(error):
                 raise InvalidArgument(
-                    f"{name}: {error}; on the emulator fn gets coppice.Tensor, which Triton takes; "
-                    "PyTorch's operators need torch.compile(fn, backend=\"coppice\")"
+                    f"{name}: {error}; on the emulator fn receives coppice.Tensor objects, which "
+                    "Triton accepts; to use PyTorch operators, use torch.compile(fn, "
+                    "backend=\"coppice\")"
                     ) from error
             raise
 
@@ -107,8 +108,9 @@ class Body:
             values = [read[what](of) for what, of in self.values]
             results = flatten(self.arguments.call(self.fn, values, self.name))
             if len(results) != len(self.names):
-                raise FailedPrecondition(f"{self.name} returned {len(results)} tensors, but "
-                                         f"{len(self.names)} tensors when it was traced")
+                raise FailedPrecondition(f"{self.name}: the number of returned tensors is "
+                                         f"{len(results)}, but was {len(self.names)} in the trace; "
+                                         "return the same number in every call")
             for index, leaf in enumerate(results):
                 self.place(run, index, leaf.value, inputs)
             del values, results, leaf
@@ -130,8 +132,8 @@ class Body:
         if layout_of(target) != layout_of(result):
             raise FailedPrecondition(
                 f"{where} is {describe(result)}, but the program expects {describe(target)} at "
-                "this bucket: the result depends on sizes differently than when it was traced; "
-                "give outputs=")
+                "this bucket: coppice predicts the outputs from traces of fn at other sizes; "
+                "if that is wrong, give outputs=")
         kind = kind_of(result)
         if kind == "torch":
             shown(target, "torch").copy_(result)

@@ -498,7 +498,7 @@ class Call:
                                   f"{{axis: {varying!r}}}")
         beyond = [axis for axis in varying if not 0 <= axis < len(shape)]
         if beyond:
-            raise InvalidArgument(f"dynamic: {leaf.path} has {len(shape)} axes, but axis "
+            raise InvalidArgument(f"dynamic: {leaf.path} has rank {len(shape)}, but axis "
                                   f"{beyond[0]} is given; count axes from 0")
         for axis, text in varying.items():
             if text.isidentifier():

@@ -127,7 +127,7 @@ class Package:
         """Raises TypeError."""
 
 class Device:
-    """A GPU, or the emulator, of which a process has at most one at a time."""
+    """A GPU, or the emulator. A process has at most one emulator at a time."""
 
     def __init__(self, kind: str = 'auto', ordinal: int = 0, *, compute_capability: int = 0, memory_bytes: int = 0, seed: int = 0, uninitialized_read: bool = False, harmless_races: bool = False) -> None:
         """
@@ -135,8 +135,8 @@ class Device:
 
         The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:
         90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs
-        work, and whether reads of unwritten bytes, and races that change no bit of what a
-        kernel writes, are findings. Raises Unavailable if there is no such device,
+        work, and whether two things are findings: reads of unwritten bytes, and races that
+        change no bit of what a kernel writes. Raises Unavailable if there is no such device,
         FailedPrecondition if the process already has an emulator.
         """
 
@@ -174,7 +174,7 @@ class Device:
         """Makes the device's context current on this thread."""
 
     def synchronize(self) -> None:
-        """Waits for all work. Raises an error of that work, once."""
+        """Waits for all work. If that work failed, raises its error (only once)."""
 
     def create_stream(self) -> int:
         """Creates a stream, which belongs to the caller."""
@@ -209,7 +209,7 @@ class Device:
 
     def launch(self, kernel: Kernel, grid: object, block: object, arguments: list, stream: int = 0, *, shared_bytes: int = 0, cluster: object = (1, 1, 1), cooperative: bool = False, programmatic: bool = False) -> None:
         """
-        Launches on `stream` (0: the device's own), into its capture if it captures.
+        Launches on `stream` (0: the device's own), or into its capture if it is capturing.
 
         `grid`: blocks, `block`: threads, `cluster`: blocks, along one to three axes.
         `arguments`: a bytes object per parameter, copied. Raises InvalidArgument if the
@@ -219,8 +219,8 @@ class Device:
 
     def copy(self, to: int, source: int, bytes: int, stream: int = 0) -> None:
         """
-        Copies bytes between two addresses of the device, in the order of `stream` (0: the
-        device's own), into its capture if it captures.
+        Copies bytes between two addresses of the device, ordered after earlier work on
+        `stream` (0: the device's own), or into its capture if it is capturing.
         """
 
     def fill(self, to: int, bytes: int, value: int = 0, stream: int = 0) -> None:
@@ -236,13 +236,13 @@ class Device:
 
     def holds(self, address: int) -> bool:
         """
-        Whether the device has memory at an address. Works while a stream captures, too.
+        Whether the device has memory at an address. Also works while a stream is capturing.
         """
 
     def lend_memory(self, lend: bool = True) -> None:
         """
         Makes this the device from which coppice_external_allocate takes memory when no
-        callable is running. False: no device is. coppice.torch.allocator() calls this.
+        callable is running. With False, no device is. coppice.torch.allocator() calls this.
         """
 
     def __copy__(self) -> object:
@@ -337,10 +337,10 @@ class Lease:
 
 class Output:
     """
-    One output of a call, which keeps its lease. Other libraries read it through DLPack:
-    in place on CUDA, where calls that would write over it are refused until the
-    consumer drops it; on the emulator, as a copy on the CPU. Reading it after it was
-    overwritten raises StaleOutput.
+    One output of a call, which keeps its lease. Other libraries read it through DLPack.
+    On CUDA they read it in place, and calls that would write over it are refused until
+    the consumer drops it. On the emulator they get a copy on the CPU. Reading it after
+    it was overwritten raises StaleOutput.
     """
 
     def numpy(self) -> object:
@@ -411,12 +411,12 @@ class Output:
 class Context:
     """
     The argument of a callable of Session.register_callable, valid during its run. The
-    callable launches only on `stream`, and allocates with this object.
+    callable must launch only on `stream` and allocate through this object.
     """
 
     @property
     def phase(self) -> str:
-        """"warm_up", "record" (the stream captures) or "eager"."""
+        """"warm_up", "record" (the stream is capturing) or "eager"."""
 
     @property
     def stream(self) -> int:
@@ -429,8 +429,8 @@ class Context:
     @property
     def workspace(self) -> int:
         """
-        Address of the workspace for libraries; 0 if there is none. Each lane has one, and
-        so has each included call.
+        Address of the workspace for libraries; 0 if there is none. Each lane and each
+        included call have a workspace of their own.
         """
 
     @property
@@ -461,8 +461,8 @@ class Context:
     def add_break(self, step: object) -> None:
         """
         Ends the graph recorded so far, and begins another after step(stream). A call
-        without a graph runs this host code at once, and every replay runs it between the
-        two graphs.
+        without a graph runs `step` at once, and every replay runs it between the two
+        graphs.
         """
 
     def alias_output(self, index: int, address: int) -> None:
@@ -476,8 +476,8 @@ class Context:
 
     def add_graph(self, graph: int) -> None:
         """
-        Puts a CUgraph, by its address, into the run. The caller must keep what its nodes
-        use. Raises InvalidArgument for nodes that allocate or branch.
+        Adds a CUgraph, by its address, to the run. The caller must keep alive whatever its
+        nodes use. Raises InvalidArgument for nodes that allocate or branch.
         """
 
     def __copy__(self) -> object:
@@ -489,7 +489,7 @@ class Context:
 def external_stats() -> dict:
     """
     Numbers of blocks that other libraries have allocated: run_blocks, in runs of
-    callables; left_blocks, those of run_blocks that the run did not free;
+    callables; left_blocks, the part of run_blocks that the run did not free;
     device_blocks, outside of runs. late_frees: frees that did nothing.
     """
 
@@ -665,7 +665,7 @@ class Session:
         """Takes the memory again."""
 
     def set_external_bytes(self, bytes: int) -> None:
-        """Sets the bytes that the application holds itself, for the budget."""
+        """Tells the budget how many bytes the application itself holds."""
 
     def lend(self, lane: int = 0) -> Loan:
         """
@@ -675,8 +675,8 @@ class Session:
 
     def scrub(self, stream: int = 0, lane: int = 0) -> None:
         """
-        Zeroes all memory of a lane, in the order of `stream` and of the lane's calls. Raises
-        FailedPrecondition while outputs there are leased.
+        Zeroes all memory of a lane, ordered after earlier work on `stream` and the lane's
+        earlier calls. Raises FailedPrecondition while outputs there are leased.
         """
 
     def stats(self) -> coppice.figures.SessionStats:
@@ -685,7 +685,7 @@ class Session:
         """
 
     def memory(self) -> coppice.figures.MemoryUsage:
-        """Bytes by what they are used for, and the height of the pool."""
+        """Bytes by kind of use, and the height of the pool."""
 
     def buckets(self) -> object:
         """
@@ -721,11 +721,12 @@ class Session:
         """
 
     def mark(self, name: str) -> None:
-        """Puts a mark into the trace."""
+        """Adds a mark to the trace."""
 
     def note_request(self, id: int, *, first_token_ns: int, last_token_ns: int, input_tokens: int, output_tokens: int) -> None:
         """
-        Puts the times of one request to a server into the trace, from its arrival.
+        Adds the times of one server request to the trace, starting at the request's
+        arrival.
         """
 
     def flush_trace(self) -> None:
@@ -741,16 +742,17 @@ class Session:
         `policies`: {symbol: ladder or (ladder, maximum)}, or for two symbols {(symbol,
         symbol): pairs or (ladders, (maximum, maximum))}. `claims`: {symbol: (padding,
         absolute, relative)}. `constants`: {name: tensor}, which stay at their address as
-        long as the session exists. `functions`: {name: fn} of `call` steps, fn(inputs,
-        outputs, options, stream), or {name: ("launches" or "on_host", fn)}.
+        long as the session exists. `functions`: {name: fn} for `call` steps, which call
+        fn(inputs, outputs, options, stream); or {name: ("launches" or "on_host", fn)}.
         """
 
     def register_callable(self, spec: dict, fn: object) -> Program:
         """
-        Adds a callable fn(context) that launches on context.stream. Sequences of the
-        spec are {"ragged": [{"name": ..., "count": symbol, "total": symbol,
-        "length": symbol or None, "lengths": input, "by": "lengths" or
-        "offsets"}]}, whose name is a tensor's first size.
+        Adds a callable fn(context) that launches on context.stream. The spec describes
+        ragged sequences as {"ragged": [{"name": ..., "count": symbol, "total":
+        symbol, "length": symbol or None, "lengths": input, "by": "lengths" or
+        "offsets"}]}. For a tensor of such sequences, give the entry's "name" as the
+        first size.
         """
 
     def find(self, name: str, variant: str = '') -> Program:
@@ -826,11 +828,12 @@ class Program:
         `inputs`: the copied inputs in spec order, at real sizes. They are outputs of
         earlier calls, which are read in place, or tensors of any library with __dlpack__ or
         __cuda_array_interface__; on the emulator, CPU tensors are copied to it. `scalars`:
-        all, in spec order. `extents`: of the symbols that are given. `output_mode`:
-        a word of OutputMode, "write_into" with one of `targets` per output. `donated`:
-        leases that the call may use up. `poison`: "nan", "pattern" or "noise" in the
-        padding, for tests. `counts`: for each symbol that is counted, where the device
-        finds its extent, such as Output.count; None: the host's count is used.
+        the values of all scalars, in spec order. `extents`: one per symbol that is `given`
+        in the spec. `output_mode`: a word of OutputMode; "write_into" needs one of `targets`
+        per output. `donated`: leases that the call may use up. `poison`: "nan", "pattern"
+        or "noise" in the padding, for tests. `counts`: for each symbol that is counted,
+        where the device finds its extent, such as Output.count; None: the host's count is
+        used.
         """
 
     def include(self, inputs: object, scalars: object = (), extents: object = (), binding: object | None = None, stream: int = 0, lane: int = 0, output_mode: object | None = None, targets: object = (), donated: object = (), poison: object | None = None, counts: object = ()) -> Lease:
@@ -891,7 +894,7 @@ def policy_buckets(policy: object, most: int = 4096) -> tuple:
 
 def joint_policy_buckets(policy: object, most: int = 4096) -> tuple:
     """
-    Like policy_buckets, but for a policy of two sizes: a string, or (string, (maximum,
+    Like policy_buckets, but takes a policy for two sizes: a string, or (string, (maximum,
     maximum)). Its buckets are pairs.
     """
 

@@ -134,11 +134,11 @@ void BindContexts(nb::module_& module) {
   nb::class_<Context>(
       module, "Context",
       "The argument of a callable of Session.register_callable, valid during its run. The\n"
-      "callable launches only on `stream`, and allocates with this object.")
+      "callable must launch only on `stream` and allocate through this object.")
       .def_prop_ro(
           "phase",
           [](const Context& self) { return kPhases[RunInfo<&coppice_context_info::phase>(self)]; },
-          "\"warm_up\", \"record\" (the stream captures) or \"eager\".")
+          "\"warm_up\", \"record\" (the stream is capturing) or \"eager\".")
       .def_prop_ro(
           "stream",
           [](const Context& self) {
@@ -149,8 +149,8 @@ void BindContexts(nb::module_& module) {
                    "Address of the parameter block, which has the real extents.")
       .def_prop_ro(
           "workspace", &RunInfo<&coppice_context_info::workspace>,
-          "Address of the workspace for libraries; 0 if there is none. Each lane has one, and\n"
-          "so has each included call.")
+          "Address of the workspace for libraries; 0 if there is none. Each lane and each\n"
+          "included call have a workspace of their own.")
       .def_prop_ro("workspace_bytes", &RunInfo<&coppice_context_info::workspace_bytes>,
                    "Size of the workspace in bytes.")
       .def_prop_ro("device", &Context::device)
@@ -167,8 +167,8 @@ void BindContexts(nb::module_& module) {
            "Allocates an output, once.")
       .def("add_break", &AddBreak, nb::arg("step"),
            "Ends the graph recorded so far, and begins another after step(stream). A call\n"
-           "without a graph runs this host code at once, and every replay runs it between the\n"
-           "two graphs.")
+           "without a graph runs `step` at once, and every replay runs it between the two\n"
+           "graphs.")
       .def("alias_output", &AskRun<&coppice_context_alias_output, int, uint64_t>, nb::arg("index"),
            nb::arg("address"), "Declares that an output lies in an input.")
       .def("allocate", &Allocate, nb::arg("bytes"), nb::arg("label") = nb::none(),

@@ -241,8 +241,8 @@ constexpr const char* kOpens =
     "\n"
     "The other options are for the emulator: its compute capability, 80, 86, 89 or 90 (0:\n"
     "90), the bytes of its memory (0: 4 GiB), the seed of the order in which it runs\n"
-    "work, and whether reads of unwritten bytes, and races that change no bit of what a\n"
-    "kernel writes, are findings. Raises Unavailable if there is no such device,\n"
+    "work, and whether two things are findings: reads of unwritten bytes, and races that\n"
+    "change no bit of what a kernel writes. Raises Unavailable if there is no such device,\n"
     "FailedPrecondition if the process already has an emulator.";
 
 }  // namespace
@@ -250,7 +250,7 @@ constexpr const char* kOpens =
 void BindDevices(nb::module_& module) {
   BindPackages(module);
   nb::class_<Device> device(
-      module, "Device", "A GPU, or the emulator, of which a process has at most one at a time.");
+      module, "Device", "A GPU, or the emulator. A process has at most one emulator at a time.");
   BindFindings(device);
   device
       .def(
@@ -286,7 +286,7 @@ void BindDevices(nb::module_& module) {
       .def("make_current", &AskDevice<&coppice_device_make_current>,
            "Makes the device's context current on this thread.")
       .def("synchronize", &AskDevice<&coppice_device_synchronize>,
-           "Waits for all work. Raises an error of that work, once.")
+           "Waits for all work. If that work failed, raises its error (only once).")
       .def("create_stream", &Device::CreateStream, "Creates a stream, which belongs to the caller.")
       .def("destroy_stream", &Device::DestroyStream, nb::arg("stream"))
       .def("synchronize_stream", &Device::SynchronizeStream, nb::arg("stream") = 0,

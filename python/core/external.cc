@@ -120,8 +120,8 @@ int32_t OrdinalOf(const Device& device, uint64_t address) {
 void BindExternals(nb::module_& module) {
   AddMethod<Device>(
       "copy", &Copy, nb::arg("to"), nb::arg("source"), nb::arg("bytes"), nb::arg("stream") = 0,
-      "Copies bytes between two addresses of the device, in the order of `stream` (0: the\n"
-      "device's own), into its capture if it captures.");
+      "Copies bytes between two addresses of the device, ordered after earlier work on\n"
+      "`stream` (0: the device's own), or into its capture if it is capturing.");
   AddMethod<Device>(
       "fill", &Fill, nb::arg("to"), nb::arg("bytes"), nb::arg("value") = 0, nb::arg("stream") = 0,
       "Sets bytes at an address of the device to `value`, in the same order as copy().");
@@ -131,7 +131,7 @@ void BindExternals(nb::module_& module) {
       "Raises NotFound.");
   AddMethod<Device>(
       "holds", &Holds, nb::arg("address"),
-      "Whether the device has memory at an address. Works while a stream captures, too.");
+      "Whether the device has memory at an address. Also works while a stream is capturing.");
   AddMethod<Device>(
       "lend_memory",
       [](const Device& self, bool lend) {
@@ -139,14 +139,14 @@ void BindExternals(nb::module_& module) {
       },
       nb::arg("lend") = true,
       "Makes this the device from which coppice_external_allocate takes memory when no\n"
-      "callable is running. False: no device is. coppice.torch.allocator() calls this.");
+      "callable is running. With False, no device is. coppice.torch.allocator() calls this.");
   AddMethod<Context>(
       "add_graph", &AddGraph, nb::arg("graph"),
-      "Puts a CUgraph, by its address, into the run. The caller must keep what its nodes\n"
-      "use. Raises InvalidArgument for nodes that allocate or branch.");
+      "Adds a CUgraph, by its address, to the run. The caller must keep alive whatever its\n"
+      "nodes use. Raises InvalidArgument for nodes that allocate or branch.");
   module.def("external_stats", &ExternalStats,
              "Numbers of blocks that other libraries have allocated: run_blocks, in runs of\n"
-             "callables; left_blocks, those of run_blocks that the run did not free;\n"
+             "callables; left_blocks, the part of run_blocks that the run did not free;\n"
              "device_blocks, outside of runs. late_frees: frees that did nothing.");
 }
 

@@ -111,7 +111,7 @@ void BindKernels(nb::module_& module) {
       nb::arg("stream") = 0, nb::kw_only(), nb::arg("shared_bytes") = 0,
       nb::arg("cluster") = nb::make_tuple(1, 1, 1), nb::arg("cooperative") = false,
       nb::arg("programmatic") = false,
-      "Launches on `stream` (0: the device's own), into its capture if it captures.\n\n"
+      "Launches on `stream` (0: the device's own), or into its capture if it is capturing.\n\n"
       "`grid`: blocks, `block`: threads, `cluster`: blocks, along one to three axes.\n"
       "`arguments`: a bytes object per parameter, copied. Raises InvalidArgument if the\n"
       "arguments do not fit the kernel's parameters, or if the kernel or the device does\n"

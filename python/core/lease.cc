@@ -159,10 +159,10 @@ namespace {
 void BindOutputs(nb::module_& module) {
   nb::class_<Output> output(
       module, "Output",
-      "One output of a call, which keeps its lease. Other libraries read it through DLPack:\n"
-      "in place on CUDA, where calls that would write over it are refused until the\n"
-      "consumer drops it; on the emulator, as a copy on the CPU. Reading it after it was\n"
-      "overwritten raises StaleOutput.",
+      "One output of a call, which keeps its lease. Other libraries read it through DLPack.\n"
+      "On CUDA they read it in place, and calls that would write over it are refused until\n"
+      "the consumer drops it. On the emulator they get a copy on the CPU. Reading it after\n"
+      "it was overwritten raises StaleOutput.",
       Keeps<Output, &Output::lease_object>());
   BindNumpy(output);
   BindNoValues(output);

@@ -138,9 +138,10 @@ void BindPadding(nb::module_& module) {
   module.def("policy_buckets", &PolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
              "The number of buckets of a policy, and the first `most` of them. A policy is a\n"
              "string, or (string, maximum). Raises InvalidArgument for an unknown policy.");
-  module.def("joint_policy_buckets", &JointPolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
-             "Like policy_buckets, but for a policy of two sizes: a string, or (string, (maximum,\n"
-             "maximum)). Its buckets are pairs.");
+  module.def(
+      "joint_policy_buckets", &JointPolicyBuckets, nb::arg("policy"), nb::arg("most") = 4096,
+      "Like policy_buckets, but takes a policy for two sizes: a string, or (string, (maximum,\n"
+      "maximum)). Its buckets are pairs.");
   module.def("learn_policy", &LearnPolicy, nb::arg("sizes"), nb::arg("counts"), nb::kw_only(),
              nb::arg("limit"), nb::arg("buckets"), nb::arg("price"), nb::arg("align"),
              nb::arg("forced"), nb::arg("prior"), nb::arg("max_ratio"), nb::arg("max_gap"),

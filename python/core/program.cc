@@ -394,11 +394,12 @@ void BindPrograms(nb::module_& module) {
       "`inputs`: the copied inputs in spec order, at real sizes. They are outputs of\n"
       "earlier calls, which are read in place, or tensors of any library with __dlpack__ or\n"
       "__cuda_array_interface__; on the emulator, CPU tensors are copied to it. `scalars`:\n"
-      "all, in spec order. `extents`: of the symbols that are given. `output_mode`:\n"
-      "a word of OutputMode, \"write_into\" with one of `targets` per output. `donated`:\n"
-      "leases that the call may use up. `poison`: \"nan\", \"pattern\" or \"noise\" in the\n"
-      "padding, for tests. `counts`: for each symbol that is counted, where the device\n"
-      "finds its extent, such as Output.count; None: the host's count is used.");
+      "the values of all scalars, in spec order. `extents`: one per symbol that is `given`\n"
+      "in the spec. `output_mode`: a word of OutputMode; \"write_into\" needs one of `targets`\n"
+      "per output. `donated`: leases that the call may use up. `poison`: \"nan\", \"pattern\"\n"
+      "or \"noise\" in the padding, for tests. `counts`: for each symbol that is counted,\n"
+      "where the device finds its extent, such as Output.count; None: the host's count is\n"
+      "used.");
   BindCall<&Run<&coppice_include>>(
       program, "include",
       "Like run, but adds the program to the capture of `stream`, as a child graph; the\n"

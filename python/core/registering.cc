@@ -163,14 +163,15 @@ void BindRegistering() {
       "`policies`: {symbol: ladder or (ladder, maximum)}, or for two symbols {(symbol,\n"
       "symbol): pairs or (ladders, (maximum, maximum))}. `claims`: {symbol: (padding,\n"
       "absolute, relative)}. `constants`: {name: tensor}, which stay at their address as\n"
-      "long as the session exists. `functions`: {name: fn} of `call` steps, fn(inputs,\n"
-      "outputs, options, stream), or {name: (\"launches\" or \"on_host\", fn)}.");
+      "long as the session exists. `functions`: {name: fn} for `call` steps, which call\n"
+      "fn(inputs, outputs, options, stream); or {name: (\"launches\" or \"on_host\", fn)}.");
   AddMethod<Session>(
       "register_callable", &RegisterCallable, nb::arg("spec"), nb::arg("fn"),
-      "Adds a callable fn(context) that launches on context.stream. Sequences of the\n"
-      "spec are {\"ragged\": [{\"name\": ..., \"count\": symbol, \"total\": symbol,\n"
-      "\"length\": symbol or None, \"lengths\": input, \"by\": \"lengths\" or\n"
-      "\"offsets\"}]}, whose name is a tensor's first size.");
+      "Adds a callable fn(context) that launches on context.stream. The spec describes\n"
+      "ragged sequences as {\"ragged\": [{\"name\": ..., \"count\": symbol, \"total\":\n"
+      "symbol, \"length\": symbol or None, \"lengths\": input, \"by\": \"lengths\" or\n"
+      "\"offsets\"}]}. For a tensor of such sequences, give the entry's \"name\" as the\n"
+      "first size.");
   AddMethod<Session>("find", &Find, nb::arg("name"), nb::arg("variant") = "",
                      "The program that is registered with that name and variant, or None.");
 }

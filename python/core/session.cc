@@ -110,7 +110,7 @@ void Scrub(const Session& session, uintptr_t stream, int32_t lane) {
 template <auto Function>
 void CallWithText(const Session& session, const std::string& text) {
   if (const size_t end = text.find('\0'); end != std::string::npos)
-    Raise("InvalidArgument", "the text would end before its byte ", end);
+    Raise("InvalidArgument", "the text has a NUL character at byte ", end, "; remove it");
   AskSession<Function>(session, text.c_str());
 }
 
@@ -180,7 +180,7 @@ coppice_status Session::Vote(void* user, coppice_vote* vote) {
     const nb::tuple parts = GivenParts(agreed, "vote", "(bucket, kind, unanimous)", 3);
     const auto extents = Given<std::vector<int64_t>>(parts[0], "vote: bucket");
     if (static_cast<int32_t>(extents.size()) != vote->bucket_count)
-      Raise("InvalidArgument", "vote: it must return the same number of extents that it was given");
+      Raise("InvalidArgument", "vote: the callable must return as many extents as it receives");
     std::copy(extents.begin(), extents.end(), vote->bucket);
     vote->kind = NumberOf(Given<std::string>(parts[1], "vote: kind"), kRunKinds, "vote: kind");
     vote->unanimous = Given<bool>(parts[2], "vote: unanimous") ? 1 : 0;
@@ -242,7 +242,7 @@ void BindMemory(nb::class_<Session>& session) {
            "Gives the session's memory back. `constants`: \"save\", \"keep\" or \"reload\".")
       .def("resume", &AskSession<&coppice_resume>, "Takes the memory again.")
       .def("set_external_bytes", &AskSession<&coppice_set_external_bytes, int64_t>,
-           nb::arg("bytes"), "Sets the bytes that the application holds itself, for the budget.")
+           nb::arg("bytes"), "Tells the budget how many bytes the application itself holds.")
       .def(
           "lend",
           [](const nb::object& self, int32_t lane) { return std::make_unique<Loan>(self, lane); },
@@ -250,14 +250,14 @@ void BindMemory(nb::class_<Session>& session) {
           "Lends the idle memory of a lane, as a Loan. Raises FailedPrecondition while outputs\n"
           "there are leased, or work of the lane is in flight.")
       .def("scrub", &Scrub, nb::arg("stream") = 0, nb::arg("lane") = 0,
-           "Zeroes all memory of a lane, in the order of `stream` and of the lane's calls. Raises\n"
-           "FailedPrecondition while outputs there are leased.")
+           "Zeroes all memory of a lane, ordered after earlier work on `stream` and the lane's\n"
+           "earlier calls. Raises FailedPrecondition while outputs there are leased.")
       .def("stats", &AskFigures<&coppice_stats>,
            nb::sig("def stats(self) -> coppice.figures.SessionStats"),
            "Counts of calls by kind and by reason, and counts of graph and input events.")
       .def("memory", &AskFigures<&coppice_memory>,
            nb::sig("def memory(self) -> coppice.figures.MemoryUsage"),
-           "Bytes by what they are used for, and the height of the pool.")
+           "Bytes by kind of use, and the height of the pool.")
       .def("buckets", &BucketsOf,
            "For each bucket: program, variant, bucket, lane, recorded, plan_height, live_bytes,\n"
            "serial, graph_nodes, family, record_ns, replays.")
@@ -277,10 +277,11 @@ void BindMemory(nb::class_<Session>& session) {
            "keeps zeros, infinities and NaNs.")
       .def("dump", &Dump, nb::arg("lane"), nb::arg("number"),
            "A recording that buckets() lists, in Graphviz's DOT; needs keep_drawings.")
-      .def("mark", &CallWithText<&coppice_mark>, nb::arg("name"), "Puts a mark into the trace.")
+      .def("mark", &CallWithText<&coppice_mark>, nb::arg("name"), "Adds a mark to the trace.")
       .def("note_request", &NoteRequest, nb::arg("id"), nb::kw_only(), nb::arg("first_token_ns"),
            nb::arg("last_token_ns"), nb::arg("input_tokens"), nb::arg("output_tokens"),
-           "Puts the times of one request to a server into the trace, from its arrival.")
+           "Adds the times of one server request to the trace, starting at the request's\n"
+           "arrival.")
       .def("flush_trace", &AskSession<&coppice_flush_trace>, "Waits until the trace is written.")
       .def("wait_for_recordings", &AskSession<&coppice_wait_for_recordings>,
            "Waits for recordings in the background.");

@@ -269,7 +269,7 @@ class BackendClaimsTest(unittest.TestCase):
         compiled = self.compiled(torch.sin, fills={"slots": 3})
         with self.assertLogs("coppice") as logged:
             compiled(torch.randn(3, 4))
-        self.assertRegex(logged.output[0], "the options name slots, but no size is called that")
+        self.assertRegex(logged.output[0], "the options name slots, but no size has such a name")
         self.assertEqual(["slots"], coppice.torch.report(compiled)[0].ignored)
 
     # Random numbers.

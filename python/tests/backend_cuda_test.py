@@ -237,7 +237,7 @@ class PlaceTest(unittest.TestCase):
                 (report,) = coppice.torch.report(compiled)
                 self.assertFalse(report.lifted)
                 self.assertIn("no code for a GPU", report.reasons[0])
-        warned = [line for line in told.output if "PyTorch runs all functions" in line]
+        warned = [line for line in told.output if "PyTorch runs every compiled function" in line]
         self.assertEqual(1, len(warned), told.output)
 
 

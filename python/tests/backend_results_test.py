@@ -489,7 +489,7 @@ class OracleTest(BackendTest):
     def test_another_rank_is_refused(self):
         reason = self.refused(lambda tensor: dataclasses.replace(
             tensor, shape=tensor.shape[:1], strides=tensor.strides[:1]))
-        self.assertIn("with 1 axes; the graph has 2", reason)
+        self.assertIn("with rank 1; the graph has rank 2", reason)
 
     def test_other_strides_are_refused(self):
         reason = self.refused(lambda tensor: dataclasses.replace(

@@ -633,7 +633,7 @@ class BackendTest(unittest.TestCase):
                 ({"devices": "cuda"}, "no option is called devices.*device"),
                 ({"device": "tpu"}, "device is 'tpu'"), ({"strict": 1}, "strict is 1"),
                 ({"exact": True}, "exact is True, not one of never, auto, always"),
-                ({"policy": "pow2"}, "a policy of all sizes pads nothing without a claim"),
+                ({"policy": "pow2"}, "a policy for all sizes pads nothing without a claim"),
                 ({"policy": {"x:0": 3}, "claim": "any"}, "policy of x:0: 3 is not a policy"),
                 ({"claim": {"x:0": "some"}}, "claim of x:0: 'some' is not a claim"),
                 ({"session": 3}, "session is 3, not a dict"),

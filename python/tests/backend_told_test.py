@@ -322,8 +322,8 @@ class BackendToldTest(unittest.TestCase):
                 ({("x:0", 1): good}, "any", "neither the name of a size nor a pair"),
                 ({pair: good, "x:1": "pow2"}, "any", "x:1 is in two policies"),
                 ({pair: "missing.json"}, "any", "missing.json"),
-                ({pair: good}, None, "a policy of x:0 pads nothing without a claim"),
-                ({pair: good}, {"x:0": "any"}, "a policy of x:1 pads nothing without a claim")):
+                ({pair: good}, None, "a policy for x:0 pads nothing without a claim"),
+                ({pair: good}, {"x:0": "any"}, "a policy for x:1 pads nothing without a claim")):
             with self.subTest(pattern=pattern), self.assertRaisesRegex(
                     ValueError, f"coppice: .*{pattern}"):
                 parse({"policy": policy, **({"claim": claim} if claim else {})})

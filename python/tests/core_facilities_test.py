@@ -140,7 +140,7 @@ class RaggedTest(FacilitiesCase):
 
     def test_offsets_are_those_of_the_programs_sequences(self):
         def fn(context):
-            with self.assertRaisesRegex(coppice.InvalidArgument, "the program has 0"):
+            with self.assertRaisesRegex(coppice.InvalidArgument, "the program has only 0"):
                 context.offsets(0)
             self.identity(context)
 

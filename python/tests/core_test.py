@@ -225,7 +225,7 @@ class CoreTest(unittest.TestCase):
         for wrong, message in (([count, count], "count"), ([5], "count 0: a int is not a tensor")):
             with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):
                 counted.run([x], counts=wrong)
-        with self.assertRaisesRegex(coppice.NotFound, "does not count its size"):
+        with self.assertRaisesRegex(coppice.NotFound, "does not decide the size of this output"):
             made[1].count
 
     def test_recordings_are_timed_by_the_callers_clock(self):
@@ -249,7 +249,7 @@ class CoreTest(unittest.TestCase):
     def test_wrong_calls_are_told(self):
         program = self.shares()
         x, w = array(5, 64), array(64, 40)
-        for inputs, message in (([x], "2 copied inputs, but the call has 1"),
+        for inputs, message in (([x], "copied inputs of program .* must be 2, not 1"),
                                 ([x, 5], "input 1: a int is not a tensor"),
                                 ([x, w.astype(np.float64)], "f64"), ([x[:, ::-1], w], "negative")):
             with self.subTest(message=message), self.assertRaisesRegex(ValueError, message):

@@ -162,7 +162,7 @@ class LoadTest(unittest.TestCase):
         model, (x, weights) = self.load(), arguments(5)
         for call, message in ((lambda: model(x), "weights is missing"),
                               (lambda: model(x, weight=weights), "there is no weight;"),
-                              (lambda: model(x, weights, x), "takes 2 inputs, x, weights, but 3"),
+                              (lambda: model(x, weights, x), "inputs must be 2 .*, not 3"),
                               (lambda: model(x, weights, x=x), "twice"),
                               (lambda: model(x.astype(np.int32), weights), "i32"),
                               (lambda: model["decode"], "no program 'decode'; it has main")):

@@ -95,7 +95,7 @@ class ToldTest(WrapCase):
     def test_an_axis_that_there_is_not_is_told(self):
         for axis in (2, -1):
             with wrap(dynamic={"x": {axis: ROWS}}) as fn:
-                self.assertIn(f"has 2 axes, but axis {axis}",
+                self.assertIn(f"has rank 2, but axis {axis}",
                               self.refusal(lambda fn=fn: fn(numbers(3, 2))))
 
     def test_a_budget_that_is_too_small_is_told_with_one_that_works(self):
@@ -117,7 +117,7 @@ class ToldTest(WrapCase):
     def test_a_policy_of_a_package_without_a_claim_is_told_what_to_add(self):
         package = doubling(main={"n": {"min": 1, "max": 64}})
         text = self.refusal(lambda: coppice.load(package, device, policies={"n": "pow2"}))
-        self.assertRegex(text, r"a policy of n pads nothing.*claims=\{'n': \.\.\.\}")
+        self.assertRegex(text, r"a policy for n pads nothing.*claims=\{'n': \.\.\.\}")
         with coppice.load(package, device, policies={"n": "pow2"}, claims={"n": "any"}) as model:
             self.check(model(numbers(5)), 2 * numbers(5))
             self.assertEqual([[8]], [one["bucket"] for one in model.entry.buckets()])

@@ -557,7 +557,7 @@ class ExportTest(unittest.TestCase):
                                    self.traces[0]], stdout=terminal, stderr=subprocess.PIPE,
                                   check=False)
             self.assertEqual(2, done.returncode)
-            self.assertIn(f"{format} is not text for a terminal; give -o", done.stderr.decode())
+            self.assertIn(f"{format} is binary; give -o", done.stderr.decode())
 
 
 if __name__ == "__main__":

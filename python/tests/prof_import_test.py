@@ -128,8 +128,8 @@ class ImportTest(unittest.TestCase):
     def test_the_table_says_what_is_not_in_the_plan(self):
         done = prof("import", "memory-viz", self.file(pickle.dumps(small_snapshot())))
         self.assertEqual((0, ""), (done.code, done.err))
-        for wanted in (b"8.50 KiB", b"3.43 KiB", b"2 allocations are older than the first event",
-                       b"1 requests were refused"):
+        for wanted in (b"8.50 KiB", b"3.43 KiB", b"allocations older than the first event: 2",
+                       b"refused requests: 1"):
             self.assertIn(wanted, done.out)
 
     def test_rmm_logs_are_read_as_rmm_reads_them(self):
@@ -149,8 +149,8 @@ class ImportTest(unittest.TestCase):
         for text, wanted in (
                 ("", "foreign:1: the header is ''"),
                 ("Thread,Time\n", "foreign:1: the header is 'Thread,Time'"),
-                (RMM_HEAD + "1,2,3\n", "foreign:2: the row has 3 fields, but the header has 6"),
-                (RMM_HEAD + "\n1,t,free,0x1,1,0\n", "foreign:2: the row has 1 fields"),
+                (RMM_HEAD + "1,2,3\n", "foreign:2: the number of fields is 3, but the header"),
+                (RMM_HEAD + "\n1,t,free,0x1,1,0\n", "foreign:2: the number of fields is 1"),
                 (RMM_HEAD + "1,t,alloc,0x1,1,0\n", "foreign:2: the action is 'alloc'"),
                 (RMM_HEAD + "1,t,free,0xg,1,0\n", "foreign:2: the pointer is '0xg'"),
                 (RMM_HEAD + "1,t,free,0x1,-1,0\n", "foreign:2: the size is '-1'"),
@@ -191,9 +191,9 @@ class ImportTest(unittest.TestCase):
                  "segments[0].blocks[0]: it has no valid size or state"),
                 (snapshot_of(segments=[{**segment, "device": 5000}]), "segments[0]: device, "),
                 (snapshot_of(3), "device_traces[0][0]: it has no action"),
-                (snapshot_of(entry("alloc", 0, -1)), "device_traces[0][0]: it has no addr"),
-                (snapshot_of(entry("alloc", 0, (1 << 50) + 1)), "addr, or no size from 0 to 2^50"),
-                (snapshot_of(entry("alloc", "x", 1)), "device_traces[0][0]: it has no addr"),
+                (snapshot_of(entry("alloc", 0, -1)), "device_traces[0][0]: its addr or size"),
+                (snapshot_of(entry("alloc", 0, (1 << 50) + 1)), "(a size is from 0 to 2^50)"),
+                (snapshot_of(entry("alloc", "x", 1)), "device_traces[0][0]: its addr or size"),
                 ({"segments": [], "device_traces": [3]}, "device_traces[0]: it is not a list"),
                 ({"segments": []}, "the file: it is not a dict with lists")):
             for data in (json.dumps(snapshot), pickle.dumps(snapshot)):

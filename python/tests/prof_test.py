@@ -328,7 +328,7 @@ class TraceTest(unittest.TestCase):
                 self.assertIn('"end"', path.read_text().splitlines()[-1])
 
     def test_a_mark_with_a_zero_byte_is_refused(self):
-        with self.assertRaisesRegex(coppice.InvalidArgument, "before its byte 1"):
+        with self.assertRaisesRegex(coppice.InvalidArgument, "NUL character at byte 1"):
             coppice.prof.mark("a\0b")
 
     def test_a_mark_without_a_trace_does_nothing(self):

@@ -148,7 +148,7 @@ class TritonExportTest(unittest.TestCase):
         from coppice.export.manifest import ExportError
 
         for text in ("99", "sm_91", "88:ptx"):
-            with self.assertRaisesRegex(ExportError, f"{text}.*not one that Triton.*80, 86"):
+            with self.assertRaisesRegex(ExportError, f"Triton does not support .*{text}.*80, 86"):
                 parse_architectures(["80", text])
 
     def record(self, launch, dynamic=None):

@@ -75,7 +75,8 @@ class ExclusiveUse {
     const std::lock_guard lock(Books().mutex);
     const std::vector<const void*>& claimed = Books().claimed;
     COPPICE_CHECK(std::find(claimed.begin(), claimed.end(), handle) == claimed.end(),
-                  "two threads use the same graph or graph exec at the same time");
+                  "two threads use the same graph or graph exec at the same time; use it on one "
+                  "thread at a time");
     Books().claimed.push_back(handle);
     claimed_[count_++] = handle;
   }

@@ -54,9 +54,9 @@ absl::StatusOr<Row> ParseRow(const TsvRow& text) {
   if (row.mode < 0 || row.same_thread < 0 || row.invalidates < 0 || error != std::errc() ||
       end != last)
     return InvalidArgument(
-        "{}:{}: '{} {} {} {}' is not a verdict; give a mode (global, thread_local or relaxed), a "
-        "thread (same or other), CUDA's number of the result, and the capture's state (active or "
-        "invalidated)",
+        "{}:{}: '{} {} {} {}' is not a valid row; give a mode (global, thread_local or relaxed), a "
+        "thread (same or other), the result as a CUresult number, and the state of the capture "
+        "(active or invalidated)",
         kName, text.line, text.fields[1], text.fields[2], number, text.fields[4]);
   return row;
 }

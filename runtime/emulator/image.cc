@@ -84,12 +84,12 @@ class Reader {
   CuResult ReadCubin(std::span<const std::byte> image) {
     if (!rules_.cubins)
       return Refuse(CuResult::kNoBinaryForGpu,
-                    "the image is a cubin, but this driver accepts only PTX");
+                    "the image is a cubin, but the emulator is set to accept only PTX; pass PTX");
     absl::StatusOr<package::Cubin> read = package::ReadCubin(image);
     if (!read.ok())
       return Refuse(CuResult::kNoBinaryForGpu,
                     fmt::format("the image is not a complete cubin: {}; the emulator executes PTX, "
-                                "which nvcc -ptx writes",
+                                "so compile with nvcc -ptx",
                                 MessageOf(read.status())));
     if (!Fits(read->capability))
       return Refuse(

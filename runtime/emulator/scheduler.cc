@@ -183,7 +183,7 @@ void Scheduler::CheckBehind(const StreamState& stream, const Mark& upload) {
   checks_.Report(
       fmt::format("a graph is launched on stream {:#x}, but was uploaded on stream {:#x}, and "
                   "nothing orders the launch after the upload; launch the graph on the stream of "
-                  "the upload, or add an event wait between upload and launch",
+                  "the upload, or add an event wait between the upload and the launch",
                   KeyOf(stream.handle), key));
 }
 

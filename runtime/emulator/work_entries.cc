@@ -57,8 +57,8 @@ void NoteLaunch(State& state, CuFunction function, CuStream stream) {
   launched.launched |= target->capture == nullptr;
   if (launched.launched || !state.checks.watches_loading()) return;
   state.checks.Report(
-      fmt::format("kernel {} is captured before its first launch, so a driver may load it during "
-                  "the capture; launch it once before the capture",
+      fmt::format("kernel {} is captured before its first launch, so CUDA may load it during the "
+                  "capture (lazy loading); launch it once before the capture",
                   launched.code.name));
 }
 

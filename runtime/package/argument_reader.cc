@@ -122,9 +122,9 @@ absl::StatusOr<Argument> ReadScratchArgument(Json value, const Kernel& kernel) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t index, IntegerOf(value, 0, INT32_MAX));
   for (size_t target = 0; target < kernel.targets.size(); ++target) {
     if (index >= static_cast<int64_t>(kernel.targets[target].scratch.size()))
-      return value.Error("{}; target {} of the kernel {} has only {} entries in \"scratch\"", index,
-                         target, QuoteText(kernel.name, kNameMax),
-                         kernel.targets[target].scratch.size());
+      return value.Error(
+          "{}; in target {} of the kernel {} the length of \"scratch\" is {}; give a smaller index",
+          index, target, QuoteText(kernel.name, kNameMax), kernel.targets[target].scratch.size());
   }
   argument.index = static_cast<int>(index);
   return argument;
@@ -139,7 +139,7 @@ absl::StatusOr<Argument> ReadReal(Json value, const Program& program) {
                        value.Show());
   if (argument.scalar >= 0 && !program.scalars[static_cast<size_t>(argument.scalar)].parameter)
     return value.Error(
-        "{} is a scalar of the key; pass it as an integer, or bind it to "
+        "{} is a scalar that is bound to \"key\"; pass it as an integer, or bind it to "
         "\"parameter\"",
         value.Show());
   return argument;
@@ -216,7 +216,7 @@ absl::StatusOr<Argument> ReadTensorMap(Json object, const Scope& scope) {
   COPPICE_ASSIGN_OR_RETURN(map.dtype, DTypeOf(object["dtype"]));
   if (map.dtype == DType::kComplex64)
     return object["dtype"].Error(
-        "\"c64\", which no descriptor supports; write \"f32\" and double the innermost size");
+        "\"c64\", which no tensor map supports; write \"f32\" and double the innermost size");
   COPPICE_RETURN_IF_ERROR(CheckList(object["dims"], 1, kTensorRankMax));
   COPPICE_ASSIGN_OR_RETURN(map.dims, scope.AmountsOf(object["dims"], kTensorRankMax));
   const size_t rank = map.dims.size();

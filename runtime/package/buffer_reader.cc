@@ -152,8 +152,8 @@ absl::Status ReadAlias(Json value, Json buffers, const Scope& scope, Program& pr
                                  !buffers[base.name]["alias"].present();
   if (base.role != Role::kInput && base.role != Role::kConstant && !memory_of_its_own)
     return value["buffer"].Error(
-        "{} cannot have an alias; name an input, a constant, or another output that is not an "
-        "alias",
+        "an output cannot be an alias of {}; name an input, a constant, or another output that is "
+        "not an alias",
         value["buffer"].Show());
   program.buffers[static_cast<size_t>(output)].alias = {.buffer = operand.buffer,
                                                         .offset = std::move(operand.offset)};
@@ -195,10 +195,10 @@ absl::Status CheckAccess(Json operand, const Program& program, int buffer, Acces
   const Buffer& written =
       named.alias ? program.buffers[static_cast<size_t>(named.alias->buffer)] : named;
   const char* what = nullptr;
-  if (written.role == Role::kConstant) what = "a constant, which is read-only";
-  if (written.role == Role::kSeed) what = "a seed, which is read-only";
+  if (written.role == Role::kConstant) what = "a constant (read-only)";
+  if (written.role == Role::kSeed) what = "a seed (read-only)";
   if (written.role == Role::kInput && !written.mutated)
-    what = "an input that is not \"mutated\", and thus read-only";
+    what = "an input (read-only, as it is not \"mutated\")";
   if (what == nullptr) return absl::OkStatus();
   return operand.Error(
       "writes {}, which is {}{}; read it with \"access\": \"r\", or write another "

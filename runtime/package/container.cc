@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 absl::Status ListingError(const std::string& path, const std::error_code& error) {
-  return absl::ErrnoToStatus(error.value(), fmt::format("{}: cannot be read", path));
+  return absl::ErrnoToStatus(error.value(), fmt::format("{} cannot be read", path));
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ absl::StatusOr<std::span<const std::byte>> Container::Read(const ZipEntry& entry
   }
   if (static_cast<int64_t>(file->bytes().size()) != entry.bytes)
     return InvalidArgument(
-        "{}: {} had {} bytes when the package was opened, but has {} now; do not change it while "
-        "it is open",
+        "{}: {} had {} bytes when the package was opened, but has {} now; do not change files "
+        "while the package is open",
         path_, entry.name, entry.bytes, file->bytes().size());
   return file->bytes();
 }

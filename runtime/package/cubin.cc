@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<Section>> SectionsOf(Bytes image) {
   if (entry_bytes != kHeaderBytes || names >= count)
     return InvalidArgument(
         "cubin: the header lists {} sections of {} bytes with their names in section {}, which is "
-        "invalid; compile it again",
+        "invalid; compile the cubin again",
         count, entry_bytes, names);
   std::vector<Section> sections(count);
   std::vector<uint32_t> name_offsets(count);
@@ -80,7 +80,8 @@ absl::StatusOr<std::vector<Section>> SectionsOf(Bytes image) {
     const auto name = TextAt(sections[names].bytes, name_offsets[i]);
     if (!name)
       return InvalidArgument(
-          "cubin: the name of section {} lies outside the table of names; compile it again", i);
+          "cubin: the name of section {} lies outside the table of names; compile the cubin again",
+          i);
     sections[i].name = *name;
   }
   return sections;
@@ -108,13 +109,13 @@ absl::StatusOr<std::vector<Note>> NotesOf(const Section& section) {
   std::vector<Note> notes;
   for (size_t at = 0; at < section.bytes.size();) {
     if (section.bytes.size() - at < 4)
-      return InvalidArgument("cubin: {} ends within a note; compile it again", section.name);
+      return InvalidArgument("cubin: {} ends within a note; compile the cubin again", section.name);
     const auto form = NumberAt<uint8_t>(section.bytes, at);
     const size_t size = form == kSized ? NumberAt<uint16_t>(section.bytes, at + 2) : 0;
     if (size > section.bytes.size() - at - 4)
       return InvalidArgument(
-          "cubin: a note of {} has {} bytes, but only {} are left; compile it again", section.name,
-          size, section.bytes.size() - at - 4);
+          "cubin: a note of {} has {} bytes, but only {} are left; compile the cubin again",
+          section.name, size, section.bytes.size() - at - 4);
     notes.push_back(
         {NumberAt<uint8_t>(section.bytes, at + 1),
          form == kSized ? section.bytes.subspan(at + 4, size) : section.bytes.subspan(at + 2, 2)});
@@ -145,7 +146,7 @@ absl::Status ReadNotes(const Section& section, CubinKernel& kernel) {
       case kLargeParameter:
         if (note.value.size() < 12 || !parameters.insert(ParameterOf(note)).second)
           return InvalidArgument(
-              "cubin: parameter {} of {} is duplicated or truncated; compile it again",
+              "cubin: parameter {} of {} is duplicated or truncated; compile the cubin again",
               ParameterOf(note).first, kernel.name);
         break;
       case kMaxThreads:
@@ -172,7 +173,7 @@ absl::Status ReadNotes(const Section& section, CubinKernel& kernel) {
     if (ordinal != kernel.parameters.size() || parameter.offset < end)
       return InvalidArgument(
           "cubin: parameter {} of {}, at byte {}, follows {} parameters that end at byte {}, so "
-          "one is missing or overlaps; compile it again",
+          "one is missing or overlaps; compile the cubin again",
           ordinal, kernel.name, parameter.offset, kernel.parameters.size(), end);
     end = parameter.offset + parameter.bytes;
     kernel.parameters.push_back(parameter);
@@ -181,7 +182,7 @@ absl::Status ReadNotes(const Section& section, CubinKernel& kernel) {
   if (said && *said != end)
     return InvalidArgument(
         "cubin: the parameters of {} end at byte {}, but the cubin says that they have {} bytes; "
-        "compile it again",
+        "compile the cubin again",
         kernel.name, end, *said);
   return absl::OkStatus();
 }
@@ -206,7 +207,8 @@ absl::StatusOr<Code> CodeOf(const std::vector<Section>& sections) {
   const auto table = find(".symtab");
   const auto names = find(".strtab");
   if (table == sections.end() || names == sections.end() || table->type != kTypeSymbols)
-    return InvalidArgument("cubin: no table of symbols; compile it again, and do not strip it");
+    return InvalidArgument(
+        "cubin: no table of symbols; compile the cubin again, and do not strip it");
   for (size_t i = 0; i < table->bytes.size() / kSymbolBytes; ++i) {
     const Bytes symbol = table->bytes.subspan(i * kSymbolBytes, kSymbolBytes);
     if ((NumberAt<uint8_t>(symbol, 4) & 0xF) != kFunction ||
@@ -216,7 +218,8 @@ absl::StatusOr<Code> CodeOf(const std::vector<Section>& sections) {
     // Names that overlap could be far longer together than the file.
     if (name) name_bytes += name->size();
     if (!name || name->empty() || name_bytes > names->bytes.size())
-      return InvalidArgument("cubin: symbol {} has no name of its own; compile it again", i);
+      return InvalidArgument(
+          "cubin: symbol {} has no name, or names of kernels overlap; compile the cubin again", i);
     code.symbols[static_cast<uint32_t>(i)] = *name;
     code.kernels[*name].name = std::string(*name);
   }
@@ -232,7 +235,7 @@ absl::Status ReadRegisters(const Section& section, Code& code) {
     const auto registers = NumberAt<uint32_t>(note.value, 4);
     if (registers > 255)
       return InvalidArgument(
-          "cubin: {} has {} registers, but at most 255 are possible; compile it again",
+          "cubin: {} has {} registers, but at most 255 are possible; compile the cubin again",
           symbol->second, registers);
     code.kernels[symbol->second].registers = static_cast<int32_t>(registers);
   }
@@ -270,7 +273,7 @@ absl::StatusOr<Cubin> ReadCubin(std::span<const std::byte> image) {
     if (section.name.starts_with(kInfo)) note_bytes = note_bytes + section.bytes.size();
   if (note_bytes > image.size())
     return InvalidArgument(
-        "cubin: the notes have {} bytes, but the whole image has only {}; compile it again",
+        "cubin: the notes have {} bytes, but the whole image has only {}; compile the cubin again",
         note_bytes, image.size());
   const bool reserves = std::any_of(sections.begin(), sections.end(), [](const Section& section) {
     return section.name.starts_with(".nv.shared.reserved.");
@@ -283,14 +286,14 @@ absl::StatusOr<Cubin> ReadCubin(std::span<const std::byte> image) {
           code.kernels.find(section.name.substr(std::min(section.name.size(), kInfo.size() + 1)));
       if (kernel == code.kernels.end()) continue;  // A function that kernels call.
       if (!kernel->second.parameters.empty())
-        return InvalidArgument("cubin: {} is duplicated; compile it again", section.name);
+        return InvalidArgument("cubin: {} is duplicated; compile the cubin again", section.name);
       COPPICE_RETURN_IF_ERROR(ReadNotes(section, kernel->second));
     } else if (section.name.starts_with(kShared)) {
       const auto kernel = code.kernels.find(section.name.substr(kShared.size()));
       if (kernel == code.kernels.end()) continue;
       const uint64_t bytes = section.size - std::min(section.size, reserves ? kReserved : 0);
       if (bytes > INT32_MAX)
-        return InvalidArgument("cubin: {} has {} bytes, which is too much; compile it again",
+        return InvalidArgument("cubin: {} has {} bytes, which is too much; compile the cubin again",
                                section.name, bytes);
       kernel->second.shared_bytes = static_cast<int32_t>(bytes);
     }

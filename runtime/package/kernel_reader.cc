@@ -92,8 +92,8 @@ absl::Status ReadValues(Json target_json, bool first, Kernel& kernel, Target& ta
   if (first) kernel.value_names = names;
   if (names != kernel.value_names)
     return target_json.Error(
-        "its values are [{}], but those of the first target are [{}]; give all targets "
-        "the same names",
+        "the names of its values are [{}], but in the first target they are [{}]; use the same "
+        "names in all targets",
         fmt::join(names, ", "), fmt::join(kernel.value_names, ", "));
   return absl::OkStatus();
 }
@@ -107,7 +107,7 @@ absl::StatusOr<Target> ReadTarget(Json value, const Manifest& manifest, Kernel& 
                            ReferenceOf(value["module"], manifest.modules, "modules"));
   COPPICE_ASSIGN_OR_RETURN(target.symbol, TextOf(value["symbol"]));
   if (target.symbol.empty())
-    return value["symbol"].Error("\"\"; write the kernel's name in the image");
+    return value["symbol"].Error("\"\"; write the name that the kernel has in the image");
   COPPICE_ASSIGN_OR_RETURN(target.block, ReadBox(value["block"], kThreadsMax));
   COPPICE_ASSIGN_OR_RETURN(const int64_t shared, IntegerOr(value["shared_bytes"], 0, 0, INT32_MAX));
   target.shared_bytes = static_cast<uint32_t>(shared);

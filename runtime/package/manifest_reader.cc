@@ -137,7 +137,7 @@ absl::Status ReadConstantLayout(Json value, Constant& constant) {
   if (value["strides"].present()) {
     COPPICE_ASSIGN_OR_RETURN(constant.strides, ReadSizes(value["strides"]));
     if (constant.strides.size() != rank)
-      return value["strides"].Error("{}; write one stride for each of the {} dimensions",
+      return value["strides"].Error("{}; write one stride for each dimension ({} in all)",
                                     value["strides"].Show(), rank);
   } else {
     constant.strides.resize(rank);
@@ -206,8 +206,8 @@ absl::Status CheckNesting(Json programs,
   }
   if (steps > kStepsRunMax)
     return programs[outer.name]["steps"].Error(
-        "{} steps run, including those of its children; at most {} are allowed", steps,
-        kStepsRunMax);
+        "the program runs {} steps, including the steps of its children; at most {} are allowed",
+        steps, kStepsRunMax);
   nesting.steps[program] = steps;
   nesting.state[program] = 2;
   return absl::OkStatus();

@@ -33,8 +33,7 @@ std::string Dump(const nlohmann::json& manifest) {
 // The manifest, canonical, with the digests of the folder's files and of itself.
 absl::StatusOr<std::string> RewriteManifest(const Container& folder) {
   const ZipEntry* const entry = folder.Find(kManifestName);
-  if (entry == nullptr)
-    return InvalidArgument("{}: has no manifest.json; write one", folder.path());
+  if (entry == nullptr) return InvalidArgument("{} has no manifest.json; write one", folder.path());
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, folder.Read(*entry));
   const std::string_view text = CharactersOf(bytes);
   COPPICE_RETURN_IF_ERROR(
@@ -42,7 +41,7 @@ absl::StatusOr<std::string> RewriteManifest(const Container& folder) {
   nlohmann::json manifest = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!manifest.is_object())
     return InvalidArgument(
-        "{}: manifest.json: it is not a JSON object; write the manifest of a package",
+        "{}: manifest.json: it is not a JSON object; a package manifest must be one",
         folder.path());
   nlohmann::json files = nlohmann::json::object();
   for (const ZipEntry& file : folder.entries()) {
@@ -72,12 +71,11 @@ absl::Status WriteZip(const Container& folder,
                       const std::string& manifest,
                       const std::string& path) {
   const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "wbe"));
-  if (file == nullptr)
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be written", path));
+  if (file == nullptr) return absl::ErrnoToStatus(errno, fmt::format("{} cannot be written", path));
   const auto write = [&](std::string_view bytes) {
     if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size())
       return absl::OkStatus();
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be written", path));
+    return absl::ErrnoToStatus(errno, fmt::format("{} cannot be written", path));
   };
   ZipWriter writer(path, write);
   for (const ZipEntry& entry : folder.entries()) {
@@ -87,7 +85,7 @@ absl::Status WriteZip(const Container& folder,
   }
   COPPICE_RETURN_IF_ERROR(writer.Finish());
   if (std::fflush(file.get()) == 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be written", path));
+  return absl::ErrnoToStatus(errno, fmt::format("{} cannot be written", path));
 }
 
 absl::Status WriteAndCheck(const Container& folder,
@@ -103,13 +101,13 @@ absl::Status WriteAndCheck(const Container& folder,
 absl::Status Pack(const std::string& folder, const std::string& zip_path) {
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<Container> container, Container::Open(folder));
   if (container->is_zip())
-    return InvalidArgument("{}: is already a zip; give the folder to pack", folder);
+    return InvalidArgument("{} is already a zip file; give the folder to pack", folder);
   COPPICE_ASSIGN_OR_RETURN(const std::string manifest, RewriteManifest(*container));
   // Nobody finds half a package at the path.
   const std::string partial = zip_path + ".partial";
   absl::Status status = WriteAndCheck(*container, manifest, partial);
   if (status.ok() && std::rename(partial.c_str(), zip_path.c_str()) != 0)
-    status = absl::ErrnoToStatus(errno, fmt::format("{}: cannot be written", zip_path));
+    status = absl::ErrnoToStatus(errno, fmt::format("{} cannot be written", zip_path));
   if (!status.ok()) std::remove(partial.c_str());
   return status;
 }

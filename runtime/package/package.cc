@@ -35,9 +35,9 @@ absl::StatusOr<std::span<const std::byte>> ReadManifestBytes(const Container& co
                                                              int64_t bytes_max) {
   const ZipEntry* const entry = container.Find(kManifestName);
   if (entry == nullptr)
-    return InvalidArgument("{}: has no manifest.json; give a kernel package", container.path());
+    return InvalidArgument("{} has no manifest.json; give a kernel package", container.path());
   if (entry->bytes > bytes_max)
-    return InvalidArgument("{}: manifest.json: has {} bytes, but OpenOptions allow only {}",
+    return InvalidArgument("{}: manifest.json has {} bytes, but OpenOptions allow only {}",
                            container.path(), entry->bytes, bytes_max);
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, container.Read(*entry));
   if (container.is_zip() && Crc32Of(bytes) != entry->crc)
@@ -53,21 +53,22 @@ absl::Status CheckSignature(const Container& container,
                             const std::vector<PublicKey>& keys) {
   const ZipEntry* const entry = container.Find(kSignatureName);
   if (entry != nullptr && entry->bytes != kSignatureBytes)
-    return InvalidArgument("{}: manifest.sig: has {} bytes, but a signature has {}",
+    return InvalidArgument("{}: manifest.sig has {} bytes, but a signature has {}",
                            container.path(), entry->bytes, kSignatureBytes);
   if (keys.empty()) return absl::OkStatus();
   if (entry == nullptr)
     return MakeError(absl::StatusCode::kPermissionDenied,
-                     "{}: has no manifest.sig, but must be signed by a trusted key; sign it",
+                     "{} has no manifest.sig, but must be signed by a trusted key; sign it",
                      container.path());
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> signature, container.Read(*entry));
   for (const PublicKey& key : keys) {
     if (IsSignedBy(key, manifest, signature)) return absl::OkStatus();
   }
-  return MakeError(absl::StatusCode::kPermissionDenied,
-                   "{}: manifest.sig: none of the {} trusted keys made this signature of this "
-                   "manifest; sign it with a trusted key, or trust its key",
-                   container.path(), keys.size());
+  return MakeError(
+      absl::StatusCode::kPermissionDenied,
+      "{}: manifest.sig: no trusted key made this signature of this manifest (keys tried: {}); "
+      "sign the package with a trusted key, or trust the key that signed it",
+      container.path(), keys.size());
 }
 
 // The digest that the manifest has of itself, compared.
@@ -83,8 +84,8 @@ absl::StatusOr<std::string> CheckDigest(const JsonDocument& document, std::strin
       Sha256Of({BytesIn(text.substr(0, begin)), BytesIn("null"), BytesIn(text.substr(behind))});
   if (value.text() != digest)
     return value.Error(
-        "{} is not the digest of this manifest, which is {}; the manifest is "
-        "damaged or was edited, so fetch it again or pack it again",
+        "{} is recorded, but the digest of this manifest is {}; the manifest is damaged or was "
+        "edited, so fetch it again or pack it again",
         value.Show(), digest);
   return digest;
 }

@@ -164,8 +164,8 @@ absl::Status CheckSymbolsAreGiven(Json symbols, const Program& program) {
   for (const Json value : symbols) {
     if (!given[index] && program.symbols[index].scalar < 0)
       return value.Error(
-          "no axis of an input has this size; give an axis the bare name of the symbol, or name a "
-          "scalar in \"from\"");
+          "no axis of an input has this size; write the symbol's name as the size of an axis, or "
+          "name a scalar in \"from\"");
     ++index;
   }
   return absl::OkStatus();

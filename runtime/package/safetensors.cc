@@ -38,8 +38,9 @@ absl::Status CheckBytes(Json tensor, const std::vector<int64_t>& shape, int64_t 
   for (const int64_t size : shape)
     fits = !__builtin_mul_overflow(expected, size, &expected) && fits;
   if (fits && expected == bytes) return absl::OkStatus();
-  return tensor.Error("has {} bytes, which does not match its shape and {}; write the file again",
-                      bytes, tensor["dtype"].Show());
+  return tensor.Error(
+      "has {} bytes, which does not match its shape and its dtype {}; write the file again", bytes,
+      tensor["dtype"].Show());
 }
 
 struct Place {
@@ -110,13 +111,14 @@ absl::StatusOr<Safetensors> Safetensors::FromMemory(std::span<const std::byte> b
   if (bytes.size() < kLengthBytes || length > bytes.size() - kLengthBytes ||
       length > static_cast<uint64_t>(kHeaderBytesMax))
     return InvalidArgument(
-        "{}: a file of {} bytes with a header of {} bytes is invalid; give a safetensors file, "
-        "whose header has at most {} bytes",
+        "{}: the file has {} bytes, and its first 8 bytes give a header of {} bytes; give a "
+        "safetensors file with a header of at most {} bytes",
         name, bytes.size(), length, kHeaderBytesMax);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
   const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
   const auto data_bytes = static_cast<int64_t>(data.size());
-  if (!text.starts_with('{')) return InvalidArgument("{}: its header is not a JSON object", name);
+  if (!text.starts_with('{'))
+    return InvalidArgument("{}: its header is not a JSON object; give a safetensors file", name);
   COPPICE_ASSIGN_OR_RETURN(const JsonDocument document,
                            JsonDocument::Parse(text, name, {.canonical = false, .depth_max = 8}));
   Safetensors file;
@@ -160,7 +162,7 @@ absl::StatusOr<SafeTensor> Safetensors::Get(const std::string& name) const {
   const int index = IndexOf(entries_, name);
   if (index < 0)
     return MakeError(absl::StatusCode::kNotFound,
-                     "{}: has no tensor {}; name one of its {} tensors", path_,
+                     "{} has no tensor {}; name a tensor in the file ({} in all)", path_,
                      QuoteText(name, kNameMax), entries_.size());
   const Entry& entry = entries_[static_cast<size_t>(index)];
   const size_t dtype = IndexOfDType(entry.dtype);

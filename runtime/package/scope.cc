@@ -81,7 +81,7 @@ absl::StatusOr<Layout> LayoutOf(Json object, const Scope& scope) {
   if (!strides.present()) return layout;
   COPPICE_ASSIGN_OR_RETURN(layout.strides, scope.AmountsOf(strides, kRankMax));
   if (layout.strides.size() != layout.shape.size())
-    return strides.Error("{}; write one stride for each of the {} dimensions", strides.Show(),
+    return strides.Error("{}; write one stride for each dimension ({} in all)", strides.Show(),
                          layout.shape.size());
   return layout;
 }

@@ -62,7 +62,7 @@ absl::StatusOr<KernelStep> ReadKernelStep(Json value, const StepPlace& place) {
   const Json args = value["args"];
   COPPICE_RETURN_IF_ERROR(CheckKind(args, JsonKind::kList));
   if (args.size() != kernel.parameter_bytes.size())
-    return args.Error("{}; {} has {} parameters, write one argument for each", args.Show(),
+    return args.Error("{}; write one argument for each parameter of {} ({} in all)", args.Show(),
                       value["kernel"].Show(), kernel.parameter_bytes.size());
   step.args.reserve(args.size());
   for (const Json each : args) {
@@ -198,8 +198,8 @@ absl::StatusOr<ChildStep> ReadChild(Json value, const StepPlace& place) {
     step.symbols.push_back(std::move(size));  // Both are sorted by name.
   }
   if (step.symbols.size() != child.symbols.size())
-    return symbols.Error("{}; the program {} has {} symbols, give each a size", symbols.Show(),
-                         value["program"].Show(), child.symbols.size());
+    return symbols.Error("{}; give a size for each symbol of the program {} ({} in all)",
+                         symbols.Show(), value["program"].Show(), child.symbols.size());
   const Json buffers = value["buffers"];
   COPPICE_RETURN_IF_ERROR(CheckKind(buffers, JsonKind::kObject));
   COPPICE_ASSIGN_OR_RETURN(step.inputs, ReadChildBuffers(buffers, place, child, child.inputs));

@@ -46,8 +46,9 @@ TargetFit FitOfCubin(Architecture built, const TargetDevice& device) {
     return IsOfFamily(built.capability, device.capability)
                ? TargetFit{.fit = Fit::kFamily,
                            .why = fmt::format("{} is built for the family of {}", name, here)}
-               : no(fmt::format("{} runs on its family from {} on, but {} is not in that family",
-                                name, Dotted(built.capability), here));
+               : no(fmt::format(
+                     "{} runs on its family from {} on, but this device, {}, is not in the family",
+                     name, Dotted(built.capability), here));
   if (built.capability / 10 != device.capability / 10)
     return no(fmt::format("{} runs on {}.x only, but this device is {}", name,
                           built.capability / 10, here));
@@ -71,13 +72,14 @@ TargetFit FitOfPtx(Architecture built, const TargetDevice& device) {
   };
   if (device.ptx_capability_max == 0)
     return no(
-        fmt::format("PTX of {} is compiled on the device, which the caller did not allow", name));
+        fmt::format("PTX of {} would be compiled on the device, but allow_ptx is not set", name));
   if (built.features == Features::kExact && built.capability != device.capability)
     return no(fmt::format("PTX of {} is for {} only, but this device is {}", name,
                           Dotted(built.capability), here));
   if (built.features == Features::kFamily && !IsOfFamily(built.capability, device.capability))
-    return no(fmt::format("PTX of {} is for its family from {} on, but {} is not in that family",
-                          name, Dotted(built.capability), here));
+    return no(fmt::format(
+        "PTX of {} is for its family from {} on, but this device, {}, is not in the family", name,
+        Dotted(built.capability), here));
   if (built.capability > device.ptx_capability_max)
     return no(fmt::format("PTX of {} is newer than {}, the newest that is accepted here", name,
                           Dotted(device.ptx_capability_max)));

@@ -74,7 +74,7 @@ class ZipReader {
                              kEndBytes, kZipBytesMax);
     if (NumberAt(zip_, 0, 4) != kLocalMark)
       return InvalidArgument(
-          "{}: is not a zip: it does not begin like one; give a package that coppice.export or "
+          "{} is not a zip file: its first bytes are wrong; give a package that coppice.export or "
           "`coppice package build` wrote",
           name_);
     const int64_t end = size_ - kEndBytes;
@@ -82,11 +82,11 @@ class ZipReader {
     central_ = NumberAt(zip_, end + 16, 4);
     if (NumberAt(zip_, end, 4) != kEndMark && !HasEndRecord())
       return InvalidArgument(
-          "{}: the zip is cut off: it has {} bytes but no end record, as when a download or a copy "
-          "stopped early; get the file again",
+          "{}: the zip is cut off: it has {} bytes but no end record, perhaps because a download "
+          "or a copy stopped early; get the file again",
           name_, size_);
     if (NumberAt(zip_, end, 4) != kEndMark || count > kZipEntriesMax || central_ > end)
-      return Wrong(end, "no valid end record of a zip without a comment");
+      return Wrong(end, "the end record is invalid, or a comment follows it");
     cursor_ = central_;
     for (uint32_t i = 0; i < count; ++i)
       COPPICE_RETURN_IF_ERROR(ReadEntry(end));

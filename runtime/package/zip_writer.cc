@@ -15,7 +15,8 @@ absl::Status ZipWriter::Add(const std::string& name, std::span<const std::byte> 
   central_ += CentralRecordOf(entry);
   ++count_;
   if (next_ + static_cast<int64_t>(central_.size()) + kEndBytes > kZipBytesMax)
-    return InvalidArgument("{}: the zip has more than 4 GiB; leave large values out", name_);
+    return InvalidArgument("{}: the zip has more than 4 GiB; leave the data of large constants out",
+                           name_);
   COPPICE_RETURN_IF_ERROR(write_(LocalHeaderOf(entry)));
   return write_({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }

@@ -133,8 +133,8 @@ TEST(BudgetTest, ManyThreadsNeverPassTheLimitNorLoseAByte) {
 }
 
 TEST(BudgetDeathTest, ChecksAccountsAndBytes) {
-  EXPECT_DEATH(Budget({.accounts = 0}), "needs an account");
-  EXPECT_DEATH(Budget({.limit = -1}), "a limit of 0 or more");
+  EXPECT_DEATH(Budget({.accounts = 0}), "needs at least 1 account");
+  EXPECT_DEATH(Budget({.limit = -1}), "its limit must not be negative");
   Budget budget({.accounts = 2});
   EXPECT_TRUE(budget.Charge(0, 5).admitted());
   EXPECT_TRUE(budget.Hold(3).admitted());
@@ -143,15 +143,16 @@ TEST(BudgetDeathTest, ChecksAccountsAndBytes) {
   EXPECT_DEATH((void)budget.bytes(2), "no such account");
   EXPECT_DEATH((void)budget.Charge(0, -1), "use Discharge");
   EXPECT_DEATH((void)budget.Hold(-1), "use Discharge");
-  EXPECT_DEATH(budget.Discharge(0, 6), "more bytes than were charged");
-  EXPECT_DEATH(budget.Discharge(1, 1), "more bytes than were charged");
+  EXPECT_DEATH(budget.Discharge(0, 6), "more bytes are discharged than were charged");
+  EXPECT_DEATH(budget.Discharge(1, 1), "more bytes are discharged than were charged");
   EXPECT_DEATH(budget.Discharge(0, -1), "use Charge");
-  EXPECT_DEATH(budget.Settle(4, {}), "more bytes than are held");
+  EXPECT_DEATH(budget.Settle(4, {}), "more bytes are settled than are held");
   EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{0, 4}}),
                "more bytes are booked than were held");
   EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{1, 4}, Budget::Change{0, -4}}),
                "more bytes are booked than were held");
-  EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{0, -6}}), "more bytes than were charged");
+  EXPECT_DEATH(budget.Settle(3, std::array{Budget::Change{0, -6}}),
+               "more bytes are discharged than were charged");
 }
 
 }  // namespace

@@ -327,8 +327,8 @@ TEST_F(PoolDeathTest, ChecksWindowsAccountsAndWhetherItIsSuspended) {
   EXPECT_DEATH(pool->Trim(-1, 0).IgnoreError(), "no such window");
   EXPECT_DEATH((void)pool->Range(2, 3), "no such windows");
   EXPECT_DEATH((void)pool->Range(0, 0), "no such windows");
-  EXPECT_DEATH(pool->Charge(kLow, 1).IgnoreError(), "that the pool maps");
-  EXPECT_DEATH(pool->Charge(kSpare, 1).IgnoreError(), "that the pool maps");
+  EXPECT_DEATH(pool->Charge(kLow, 1).IgnoreError(), "only the pool charges this account");
+  EXPECT_DEATH(pool->Charge(kSpare, 1).IgnoreError(), "only the pool charges this account");
   EXPECT_DEATH(pool->Charge(kAccounts, 1).IgnoreError(), "no such account");
   EXPECT_DEATH(pool->Suspend(std::array{4}).IgnoreError(), "no such window");
   EXPECT_DEATH(pool->Resume().IgnoreError(), "not suspended");

@@ -139,7 +139,7 @@ TEST_F(CallsTest, TheDeviceDecidesHowMuchOfAnInputIsReal) {
       ASSERT_C_OK(coppice_read_count(scope, 0, &count));
       EXPECT_EQ(count.tensor.dtype.code, kDLInt);
       coppice_view none = count;
-      EXPECT_C_ERROR(COPPICE_NOT_FOUND, "does not count its size",
+      EXPECT_C_ERROR(COPPICE_NOT_FOUND, "does not decide the size of this output",
                      coppice_read_count(scope, 1, &none));
       coppice_view sized = count;
       ASSERT_C_OK(coppice_read_sized_output(scope, 0, &sized));
@@ -240,7 +240,7 @@ TEST_F(CallsTest, PartsOfALeaseAreKeptAndDroppedByThemselves) {
     With(lease, 0, [&](coppice_read*, const coppice_view&) {
       EXPECT_C_ERROR(COPPICE_FAILED_PRECONDITION, "scope", coppice_lease_split(lease, parts, 2));
     });
-    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "2 outputs, but the array has room for 1",
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "out_count must be 2, the number of outputs, but is 1",
                    coppice_lease_split(lease, parts, 1));
     ASSERT_C_OK(coppice_lease_split(lease, parts, 2));
     EXPECT_EQ(InfoOf(lease).output_count, 0);
@@ -262,7 +262,7 @@ TEST_F(CallsTest, PartsOfALeaseAreKeptAndDroppedByThemselves) {
                      coppice_read_count(scope, 0, &other));
     });
     DLManagedTensorVersioned* kept[2] = {};
-    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "1 outputs, but the array has room for 2",
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "out_count must be 1, the number of outputs, but is 2",
                    coppice_lease_detach(parts[1], stream_, kept, 2));
     ASSERT_C_OK(coppice_lease_detach(parts[1], stream_, kept, 1));
     EXPECT_EQ(Download(kept[0]->dl_tensor), Ramp(20, 10));

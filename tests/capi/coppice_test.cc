@@ -175,7 +175,7 @@ TEST_F(CoppiceTest, DetachedOutputsOutliveTheirSession) {
   LoadAndRegister(DiamondProgram());
   coppice_lease* const lease = LeaseOf(program_, Upload(Ramp(10)));
   DLManagedTensorVersioned* kept = nullptr;
-  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "1 outputs, but the array has room for 2",
+  EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "out_count must be 1, the number of outputs, but is 2",
                  coppice_lease_detach(lease, stream_, &kept, 2));
   ASSERT_C_OK(coppice_lease_detach(lease, stream_, &kept, 1));
   coppice_lease_release(lease);

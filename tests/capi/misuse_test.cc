@@ -229,7 +229,7 @@ TEST_F(MisuseTest, AStructWithoutItsSizeIsAnError) {
                  coppice_read_output(scope, 0, &view));
   view.struct_size = sizeof(view);
   for (const int32_t output : {-1, 1, 1 << 30})
-    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "the lease has 1",
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "the lease has only 1",
                    coppice_read_output(scope, output, &view));
   coppice_read_end(scope);
   coppice_lease_release(lease);

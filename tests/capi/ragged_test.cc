@@ -85,7 +85,7 @@ class CRaggedTest : public CallableFixture {
     coppice_view x = {.struct_size = sizeof(x)};
     EXPECT_C_OK(coppice_context_input(context, 1, &x));
     coppice_view offsets = {.struct_size = sizeof(offsets)};
-    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "ragged 1: the program has 1",
+    EXPECT_C_ERROR(COPPICE_INVALID_ARGUMENT, "ragged 1: the program has only 1",
                    coppice_context_offsets(context, 1, &offsets));
     EXPECT_C_OK(coppice_context_offsets(context, 0, &offsets));
     axes_ = x.tensor.ndim;

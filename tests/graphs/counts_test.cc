@@ -498,7 +498,7 @@ TEST_F(CountsTest, ScopeOfAPartHoldsWhatCountsIt) {
     COPPICE_ASSERT_OK_AND_ASSIGN(const Lease other, session_->Run(call));
     EXPECT_EQ(device_.Download<float>(OutputOf(other).y.data, 6), MaskedTo(3, 6));
     ExpectRefused(session_->Run(CallOf(writes, count)), absl::StatusCode::kFailedPrecondition,
-                  {"'kept'", "read scopes are open"});
+                  {"'kept'", "open read scopes"});
     COPPICE_ASSERT_OK_AND_ASSIGN(const Tensor sized, scope.ReadSized(kY));
     EXPECT_EQ(sized.sizes[0], 3);
   }
@@ -541,11 +541,11 @@ TEST_F(CountsTest, CountsThatAreNoneAreRefused) {
     expect_refused("a single i32 or i64");
   }
   ExpectRefused(session_->Run(CallOf(compact, x, good)), absl::StatusCode::kInvalidArgument,
-                {"0 counts", "has 1"});
+                {"must be 0, not 1"});
   const Tensor two[] = {good, good};
   coppice::Call call = CallOf(masked, x);
   call.counts = two;
-  ExpectRefused(session_->Run(call), absl::StatusCode::kInvalidArgument, {"1 counts", "has 2"});
+  ExpectRefused(session_->Run(call), absl::StatusCode::kInvalidArgument, {"must be 0 or 1, not 2"});
   EXPECT_EQ(session_->Explain(call).status.code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -196,9 +196,10 @@ TEST_F(DecideTest, DescriptionNamesTheLeasesThatLieAroundTheCall) {
   EXPECT_EQ(describe(), "other_live_regions: no output on its path is leased");
   const Surroundings as_child;
   request_.around = &as_child;
-  EXPECT_EQ(describe(),
-            "other_live_regions: leased around it: 2 of program 'rows' in bucket [8], 1 of program "
-            "'rows' in bucket [16]");
+  EXPECT_EQ(
+      describe(),
+      "other_live_regions: leases on its path: 2 of program 'rows' in bucket [8], 1 of program "
+      "'rows' in bucket [16]");
   slots.EndPath();
   EXPECT_EQ(describe(), "other_live_regions: no output on its path is leased");
   for (Slot* slot : taken)

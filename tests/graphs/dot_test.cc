@@ -139,8 +139,8 @@ TEST_F(DotTest, LabelSaysWhichNodeItIsAndWhatItHolds) {
   EXPECT_THAT(Dot(*affine.session),
               HasSubstr(fmt::format(
                   "label=\"program 'affine' of variant 'small' in bucket [n = 4] on lane 0\\l"
-                  "recorded for new_bucket; graphs: 1, graph nodes: 3, {} bytes by an estimate\\l"
-                  "plan of {} bytes, {} live at once, 0 of them around it\\l\"",
+                  "recorded for new_bucket; graphs: 1, graph nodes: 3, about {} bytes\\l"
+                  "plan of {} bytes, at most {} live at once, 0 of these leased\\l\"",
                   node.exec_bytes, node.plan_height, node.live_bytes)));
 }
 
@@ -160,7 +160,7 @@ TEST_F(DotTest, WhatItWasPlannedAroundAndReadsInPlaceIsNoted) {
   const DeviceAddress window = affine.session->memory().window(0, MemoryKind::kPlan).base;
   EXPECT_THAT(dot,
               HasSubstr(fmt::format("input 'x', f32 [4] at {:#x}, 16 bytes, in place\\l", y.data)));
-  EXPECT_THAT(dot, HasSubstr(fmt::format("offset {}, {} bytes: leased around it\\l",
+  EXPECT_THAT(dot, HasSubstr(fmt::format("offset {}, {} bytes: leased, avoided by the plan\\l",
                                          y.data - window, kBufferAlignment)));
   EXPECT_THAT(dot, HasSubstr("recorded for other_live_regions"));
 }

@@ -204,7 +204,7 @@ TEST_F(ExplainTest, NamesTheLeasesThatAGraphWasNotPlannedAround) {
   const Lease first = Expect(affine, 4, RunKind::kRecord, Reason::kNewBucket);
   affine.session->SetStance(Stance::kStrict);
   const char* const one =
-      "other_live_regions: leased around it: 1 of program 'affine' in bucket [4]";
+      "other_live_regions: leases on its path: 1 of program 'affine' in bucket [4]";
   const Explained refused = Run(affine, 4);
   EXPECT_THAT(refused.lease, StatusIs(kRefused));
   EXPECT_THAT(MessageOf(refused.lease.status()), HasSubstr(one));

@@ -58,9 +58,9 @@ TEST_F(ExtentsTest, PoisonInThePaddingOfAnExpressionReachesNoLiveElement) {
 TEST_F(ExtentsTest, AxisThatIsNotItsExpressionIsRefusedByName) {
   Open(DoublesSpec());
   ExpectRefused(Run({{5}, {9}}).status(),
-                {"axis 0", "input 'w'", "program 'p'", "is 9", "'2*n'", "is 10", "n = 5"});
+                {"axis 0", "input 'w'", "program 'p'", "size 9", "'2*n'", "is 10", "n = 5"});
   EXPECT_EQ(last_.status.code(), absl::StatusCode::kInvalidArgument);
-  ExpectRefused(Run({{0}, {1}}).status(), {"is 1", "is 0"});
+  ExpectRefused(Run({{0}, {1}}).status(), {"size 1", "is 0"});
   EXPECT_TRUE(session_->nodes().empty());
 }
 
@@ -144,7 +144,7 @@ TEST_F(ExtentsTest, ScalarsOfTheKeyAreSizesToo) {
     ExpectCall(kind, {{5}, {18}}, {{5}, {18}, {3}}, {.scalars = {3, 9}});
   }
   EXPECT_EQ(session_->nodes().size(), 2U);
-  ExpectRefused(Run({{5}, {18}}, {.scalars = {2, 9}}).status(), {"is 18", "is 12", "k = 2"});
+  ExpectRefused(Run({{5}, {18}}, {.scalars = {2, 9}}).status(), {"size 18", "is 12", "k = 2"});
 }
 
 TEST_F(ExtentsTest, CallablesReadPaddedExtentsOfAnyDim) {
@@ -207,7 +207,7 @@ TEST_F(ExtentsTest, CallWhoseExpressionHasNoValueInTheBucketRunsAtItsOwnExtents)
 TEST_F(ExtentsTest, CallWhoseBucketIsLargerThanAnyDeviceRunsAtItsOwnExtents) {
   Open(SpecWith("(n - 5) * 576460752303423488", {"n"}));
   ExpectCall(RunKind::kEager, {{5}, {0}}, {{5}, {0}});
-  EXPECT_THAT(last_.text, HasSubstr("'w' is larger in the bucket than the memory of any device"));
+  EXPECT_THAT(last_.text, HasSubstr("in the bucket, 'w' is larger than the memory of any device"));
   std::vector<Tensor> inputs = {Upload({6}), Upload({1})};
   inputs[1].sizes[0] = int64_t{1} << 59;
   EXPECT_THAT(RunOn(inputs), StatusIs(kExhausted));

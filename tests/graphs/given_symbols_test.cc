@@ -128,10 +128,12 @@ TEST_F(GivenSymbolsTest, DeviceResidentScalarMayBeASymbolsExtent) {
 
 TEST_F(GivenSymbolsTest, ACallGivesAsManyExtentsAsThereAreSuchSymbols) {
   Open(GivenSpec());
-  ExpectRefused(Run({{5}}).status(), {"1 given extents", "0"});
-  ExpectRefused(Run({{5}}, {.extents = {3, 3}}).status(), {"1 given extents", "2"});
+  ExpectRefused(Run({{5}}).status(), {"given extents", "must be 0 and 1, not 0 and 0"});
+  ExpectRefused(Run({{5}}, {.extents = {3, 3}}).status(),
+                {"given extents", "must be 0 and 1, not 0 and 2"});
   Open(DoublesSpec());
-  ExpectRefused(Run({{5}, {10}}, {.extents = {3}}).status(), {"0 given extents"});
+  ExpectRefused(Run({{5}, {10}}, {.extents = {3}}).status(),
+                {"given extents", "must be 0 and 0, not 0 and 1"});
 }
 
 TEST_F(GivenSymbolsTest, GivenExtentsComeInTheOrderOfTheSymbols) {
@@ -192,7 +194,7 @@ TEST_F(GivenSymbolsTest, AnAxisThatNamesSuchASymbolMustAgree) {
                    : Beside{.extents = {}, .scalars = {1, k}};
     };
     EXPECT_OK(Run({{5}, {3}}, beside(3)));
-    ExpectRefused(Run({{5}, {3}}, beside(4)).status(), {"axis 0 of input 'w'", "is 3", "k is 4"});
+    ExpectRefused(Run({{5}, {3}}, beside(4)).status(), {"axis 0 of input 'w'", "size 3", "k is 4"});
   }
 }
 

@@ -141,7 +141,7 @@ TEST_F(JointSymbolsTest, EitherSymbolMakesASizeBeyondAnError) {
     for (const Sizes& beyond : std::vector<Sizes>{{8, 129}, {9, 2}, {1, 513}}) {
       const absl::Status status = Run({beyond}).status();
       EXPECT_THAT(status, StatusIs(StatusCode::kOutOfRange,
-                                   HasSubstr(fmt::format("batch = {}, length = {} in no bucket of "
+                                   HasSubstr(fmt::format("batch = {}, length = {} fit no bucket of "
                                                          "pow2/pow2/budget:1024",
                                                          beyond[0], beyond[1]))));
       EXPECT_EQ(MessageOf(last_.status), AsExplained(MessageOf(status)));
@@ -278,7 +278,8 @@ TEST_F(JointSymbolsTest, OtherSymbolsKeepTheirLadders) {
   ExpectCall(RunKind::kEager, {{3, 100}, {17}}, {{3, 100}, {17}});
   EXPECT_THAT(last_.text, HasSubstr("over_largest_bucket: other = 17 (at most 16)"));
   ExpectCall(RunKind::kEager, {{9, 100}, {17}}, {{9, 100}, {17}});
-  EXPECT_THAT(last_.text, HasSubstr("other = 17 (at most 16), batch = 9, length = 100 in no"));
+  EXPECT_THAT(last_.text,
+              HasSubstr("other = 17 (at most 16), batch = 9, length = 100 fit no bucket"));
   ASSERT_OK(session_->policies().SetPolicy(*program_, other, *PaddingPolicy::Linear(8, 16)));
   EXPECT_EQ(session_->policies().GetPolicy(*program_, other)->name(), "linear:8");
   EXPECT_THAT(*session_->policies().GetObserved(*program_, other), HasSubstr("\"beyond\": 2"));
@@ -348,7 +349,7 @@ TEST_F(JointSymbolsTest, ExplainCountsTheBucketsOfALongList) {
     text += fmt::format("{}{}x{}", batch == 1 ? "" : ",", batch, 301 - batch * 10);
   Open(PairSpec(PolicyOf(text, {30, 300})));
   ExpectEager(31, 5, Reason::kOverLargestBucket);
-  EXPECT_THAT(last_.text, HasSubstr("batch = 31, length = 5 in no bucket of the 31 up to 30x300"));
+  EXPECT_THAT(last_.text, HasSubstr("batch = 31, length = 5 fit no bucket of the 31 up to 30x300"));
 }
 
 TEST_F(JointSymbolsTest, ExplainSaysWhatAGuardRefusedAndStrictWhatHelps) {

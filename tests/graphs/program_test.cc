@@ -142,7 +142,8 @@ TEST(ProgramTest, TakesStridesThatKeepElementsApart) {
 }
 
 TEST(ProgramTest, RejectsStridesThatDoNot) {
-  ExpectInvalid(SpecWithStrides({Dim::Fixed(1)}), "input tokens has 1 strides for 2 axes");
+  ExpectInvalid(SpecWithStrides({Dim::Fixed(1)}),
+                "input tokens must have one stride per axis, but has 1 for rank 2");
   ExpectInvalid(SpecWithStrides({Dim::Symbol(7), Dim::Fixed(1)}), "names symbol 7");
   ExpectInvalid(SpecWithStrides({Dim::Fixed(-1), Dim::Fixed(1)}), "axis 0 has stride -1");
   ExpectInvalid(SpecWithStrides({Dim::Fixed(0), Dim::Fixed(1)}), "elements overlap");
@@ -229,13 +230,13 @@ TEST(ProgramTest, AcceptsSymbolsThatCallsOrScalarsGive) {
   spec.symbols[static_cast<size_t>(given)].given = true;
   EXPECT_TRUE(ValidateSpec(spec).ok());
   spec.symbols[static_cast<size_t>(given)].scalar = 2;
-  ExpectInvalid(spec, "given and bound to scalar mode");
+  ExpectInvalid(spec, "both `given` and bound to scalar mode");
   spec.symbols[static_cast<size_t>(given)].given = false;
   EXPECT_TRUE(ValidateSpec(spec).ok());
   spec.symbols[static_cast<size_t>(given)].scalar = 4;
-  ExpectInvalid(spec, "scalar 4, but there are only 4");
+  ExpectInvalid(spec, "scalar 4, but the number of scalars is 4");
   spec.symbols[static_cast<size_t>(given)].scalar = -2;
-  ExpectInvalid(spec, "scalar -2, but there are only 4");
+  ExpectInvalid(spec, "scalar -2, but the number of scalars is 4");
 }
 
 TEST(ProgramTest, AddExtentReturnsTheDimOfItsExpression) {

@@ -69,7 +69,7 @@ TEST_F(RaggedSpecTest, SequencesAreWhatRaggedSpecWants) {
         },
         "but also the total of another entry");
     invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = 7; },
-            "from input 7, which is not one of the program's 2 inputs");
+            "from input 7, but the number of inputs is 2");
     invalid([](ProgramSpec& spec) { spec.ragged[0].lengths = kX; }, "input x cannot give");
     invalid([](ProgramSpec& spec) { spec.ragged[0].by = By::kOffsets; }, "'count + 1'");
     invalid([](ProgramSpec& spec) { spec.inputs[0].dtype = DType::kFloat32; }, "i32 or i64");
@@ -91,7 +91,7 @@ TEST_F(RaggedSpecTest, SequencesAreWhatRaggedSpecWants) {
     invalid([](ProgramSpec& spec) { spec.inputs[kX].mutated = true; }, "is mutated");
     invalid([](ProgramSpec& spec) { spec.outputs[kY].role = OutputRole::kStatic; }, "static");
     invalid([](ProgramSpec& spec) { spec.inputs[kX].dims[0] = Dim::Fixed(4); },
-            "symbol total is in the dims of no copied input");
+            "no copied input has symbol total in its dims");
   }
 }
 

@@ -289,7 +289,7 @@ TEST(RaggedStagingDeathTest, ChecksWhatItIsGiven) {
   EXPECT_DEATH(arguments.SetSequences(2, tensor, RaggedBy::kLengths, 0), "no such sequences");
   EXPECT_DEATH(arguments.SetSequences(0, tensor, RaggedBy::kLengths, 0), "one axis");
   EXPECT_DEATH(arguments.AddRows(tensor, Fill::RepeatLast(), 0, /*rectangle=*/true),
-               "repeats no row");
+               "must not repeat a row");
   EXPECT_DEATH(arguments.AddRows(Tensor(), Fill(), 0, /*rectangle=*/false), "no axis for its rows");
 }
 

@@ -323,7 +323,8 @@ TEST_F(RaggedTest, ARectangleIsNotTheCallablesToFree) {
     return context.Free(y.data);
   });
   EXPECT_THAT(Run(Bring({1, 2})),
-              StatusIs(StatusCode::kInvalidArgument, HasSubstr("packed when the run ends")));
+              StatusIs(StatusCode::kInvalidArgument,
+                       HasSubstr("packed from this rectangle when the run ends")));
 }
 
 TEST_F(RaggedTest, WarmChainsFeedPackedRowsToARectangle) {

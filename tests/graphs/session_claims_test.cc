@@ -359,7 +359,7 @@ TEST_F(StagedPaddingTest, ExplainSaysWhatThePaddingOfASymbolMayHold) {
   const Copy copy = Make(CopySpec(kAnyBits, tolerant));
   const Tensor x = Ones(4, 3);
   const std::string text = copy.session->Explain(CallOn(copy, x)).text;
-  EXPECT_THAT(text, HasSubstr("'m' is padded from 3 to 4 by its claim: finite values"));
+  EXPECT_THAT(text, HasSubstr("'m' is padded from 3 to 4, as its claim allows: finite values"));
   EXPECT_THAT(text, HasSubstr("within 0.5 + 1e-05 x |value|"));
   EXPECT_THAT(text, Not(HasSubstr("'n'")));
 }

@@ -277,11 +277,9 @@ TEST_F(SizedOutputsTest, SpecsWhoseCountsAreNoneAreRefused) {
   };
   const Wrong wrongs[] = {
       {[](ProgramSpec& spec) { spec.outputs[kY].count.output = 2; },
-       "output 2 (the program has 2 outputs)"},
-      {[](ProgramSpec& spec) { spec.outputs[kY].count.axis = 1; },
-       "axis 1 (the output has rank 1)"},
-      {[](ProgramSpec& spec) { spec.outputs[kY].count.axis = -1; },
-       "axis -1 (the output has rank 1)"},
+       "output 2 as its count (number of outputs: 2)"},
+      {[](ProgramSpec& spec) { spec.outputs[kY].count.axis = 1; }, "axis 1 (rank: 1)"},
+      {[](ProgramSpec& spec) { spec.outputs[kY].count.axis = -1; }, "axis -1 (rank: 1)"},
       {[](ProgramSpec& spec) { spec.outputs[kKept].dtype = DType::kUInt64; },
        "a single i32 or i64"},
       {[](ProgramSpec& spec) { spec.outputs[kKept].dims = {Dim::Fixed(2)}; },

@@ -198,7 +198,7 @@ TEST_F(SplitTest, ScopeOfAPartShowsNoOtherOutput) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::vector<Lease> parts, lease.Split());
   COPPICE_ASSERT_OK_AND_ASSIGN(const ReadScope scope, parts[1].Read(device_.stream()));
   EXPECT_EQ(scope.output(1).rank, 1);
-  EXPECT_DEATH((void)scope.output(0), "only another output");
+  EXPECT_DEATH((void)scope.output(0), "does not hold this output");
 }
 
 }  // namespace

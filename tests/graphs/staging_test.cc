@@ -255,8 +255,8 @@ TEST(StagingArgumentsDeathTest, ChecksThatTheTensorsMatch) {
     StagingArguments(1).Add(source, target, Fill());
   };
   EXPECT_DEATH(add(three, two), "the source is larger than its target");
-  EXPECT_DEATH(add(three, floats), "staging converts no dtype");
-  EXPECT_DEATH(add(three, scalar), "staging changes no rank");
+  EXPECT_DEATH(add(three, floats), "staging cannot convert a dtype");
+  EXPECT_DEATH(add(three, scalar), "staging cannot change the rank");
   EXPECT_DEATH(add(square, square), "the copy has more axes than its arguments");
   EXPECT_DEATH(StagingArguments(kRankMax + 1), "staging does not support this rank");
 }

@@ -104,7 +104,7 @@ TEST(BulkBoxTest, WhatNoDeviceCopiesIsRefused) {
   };
   std::string text;
   EXPECT_TRUE(BoxOf(good, 2, {}, text).has_value());
-  EXPECT_THAT(why(good, 3), HasSubstr("not a valid tensor map of 3 dimensions"));
+  EXPECT_THAT(why(good, 3), HasSubstr("not a valid 3-dimensional tensor map"));
   TensorMap map = good;
   map.last_in_box[0] = 2;
   EXPECT_THAT(why(map), HasSubstr("rows of 6 bytes"));

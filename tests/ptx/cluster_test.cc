@@ -110,7 +110,7 @@ TEST(ClusterTest, WhatIsNotInTheClusterIsAFault) {
                   .Run("K", {.grid = {4, 1, 1}, .block = {32, 1, 1}, .cluster = {2, 1, 1}},
                        launcher.AllocateBytes(1024))
                   .fault->message,
-              HasSubstr("asks for an address in block 2, but the cluster has 2 blocks"));
+              HasSubstr("asks for an address in the block of rank 2, but the cluster size is 2"));
 }
 
 TEST(ClusterTest, ABlockThatNeverArrivesIsADeadlock) {

@@ -130,7 +130,8 @@ TEST(ParserTest, RowsOfInitialValuesAreInTheOrderOfMemory) {
   for (const Initializer& value : module.variables.at(0).values)
     elements.push_back(value.element);
   EXPECT_THAT(elements, ElementsAre(0, 2, 3));
-  EXPECT_THAT(RefusalOf(".global .u32 a[2] = {1, 2, 3};"), HasSubstr("2 elements"));
+  EXPECT_THAT(RefusalOf(".global .u32 a[2] = {1, 2, 3};"),
+              HasSubstr("the limit is 2 in this dimension"));
   EXPECT_THAT(RefusalOf(".global .u32 a[2][2] = {1, 2};"), HasSubstr("expected '{'"));
   EXPECT_THAT(RefusalOf(".global .u8 a[][2147483648] = {{1}, {2}, {3}};"), HasSubstr("2^32"));
 }

@@ -70,12 +70,12 @@ TEST(ValidatorTest, AddressesAreInTheSpaceOfTheInstruction) {
     EXPECT_TRUE(StatusOf(module, names + right).ok()) << StatusOf(module, names + right);
   }
   EXPECT_THAT(StatusOf(module, names + "st.param.u64 [p], at;").message(),
-              HasSubstr("writes a parameter"));
+              HasSubstr("cannot write a parameter of its function"));
   EXPECT_THAT(StatusOf(module, names + "st.const.u32 [c], r;").message(),
-              HasSubstr("writes constants"));
+              HasSubstr("cannot write constants"));
   EXPECT_THAT(StatusOf(".func (.param .b32 r) f() { .reg .b32 x; ld.param.b32 x, [r]; ret; }", "")
                   .message(),
-              HasSubstr("reads a return value of the function"));
+              HasSubstr("cannot read a return value of its function"));
 }
 
 TEST(ValidatorTest, NamesAreThereOnce) {

@@ -354,10 +354,12 @@ TEST(WarpgroupMultiplyTest, WhatIsMissingIsFound) {
     const char* found_at;
     const char* message;
   } constexpr kMutants[] = {
-      {"wgmma.wait_group.sync.aligned 0;", "", "st.global.f32", "which nothing has waited for"},
+      {"wgmma.wait_group.sync.aligned 0;", "", "st.global.f32",
+       "nothing has waited for that product"},
       {"wgmma.wait_group.sync.aligned 0;", "wgmma.wait_group.sync.aligned 1;", "st.global.f32",
-       "which nothing has waited for"},
-      {"wgmma.commit_group.sync.aligned;", "", "st.global.f32", "which nothing has waited for"},
+       "nothing has waited for that product"},
+      {"wgmma.commit_group.sync.aligned;", "", "st.global.f32",
+       "nothing has waited for that product"},
       {"wgmma.fence.sync.aligned;", "", "wgmma.mma_async", "wgmma.fence"},
       {"fence.proxy.async.shared::cta;", "", "wgmma.mma_async", "no fence.proxy.async"},
       {"bar.sync 0;", "", "wgmma.mma_async", "nothing orders the two"},

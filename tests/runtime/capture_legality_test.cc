@@ -80,7 +80,7 @@ TEST(CaptureLegalityTest, TableThatCannotBeReadIsRefusedWithItsLine) {
   };
   using testing::HasSubstr;
   const std::string columns = kColumns;
-  EXPECT_THAT(message_of("# Nothing.\n"), HasSubstr("no columns"));
+  EXPECT_THAT(message_of("# Nothing.\n"), HasSubstr("no header row"));
   EXPECT_THAT(message_of("call\tmode\n"), HasSubstr(":1: the columns are"));
   EXPECT_THAT(message_of(columns + "cuMemAlloc\tglobal\n"), HasSubstr(":2: the row has 2 fields"));
   EXPECT_THAT(message_of(columns + "cuNope\tglobal\tsame\t0\tactive\tx\n"),
@@ -88,7 +88,7 @@ TEST(CaptureLegalityTest, TableThatCannotBeReadIsRefusedWithItsLine) {
   for (const char* const row :
        {"cuMemAlloc\tloose\tsame\t0\tactive\tx", "cuMemAlloc\tglobal\tboth\t0\tactive\tx",
         "cuMemAlloc\tglobal\tsame\t9e2\tactive\tx", "cuMemAlloc\tglobal\tsame\t0\tdead\tx"})
-    EXPECT_THAT(message_of(columns + row), HasSubstr("is not a verdict")) << row;
+    EXPECT_THAT(message_of(columns + row), HasSubstr("is not a valid row")) << row;
 }
 
 }  // namespace

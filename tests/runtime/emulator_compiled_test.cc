@@ -249,7 +249,7 @@ struct Ending {
 TEST(CompiledFaultTest, EachKindOfFaultHasItsResult) {
   const Ending endings[] = {
       {"trap;", CuResult::kLaunchFailed, "trap"},
-      {"bar.sync 0, 7;", CuResult::kIllegalInstruction, "for 7 threads"},
+      {"bar.sync 0, 7;", CuResult::kIllegalInstruction, "a thread count of 7"},
       {"bar.sync 0, 64;", CuResult::kLaunchTimeout, "barrier 0"},
       {".reg .b64 %rd<2>; mov.u64 %rd1, 0; st.global.u32 [%rd1+2], 1;",
        CuResult::kMisalignedAddress, "misaligned"},

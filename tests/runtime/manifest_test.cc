@@ -418,7 +418,7 @@ TEST(ManifestCasesTest, OneRunOfAProgramHasAtMostAMillionSteps) {
   const Opened opened(DoublingPackage(19));
   ASSERT_THAT(opened.package(), StatusIs(kWrongArgument));
   EXPECT_THAT(MessageOf(opened.package().status()),
-              HasSubstr("/programs/p00/steps: 1572862 steps run"));
+              HasSubstr("/programs/p00/steps: the program runs 1572862 steps"));
 }
 
 TEST(ManifestCasesTest, AnotherMajorVersionIsNotReadAtAll) {

@@ -110,7 +110,7 @@ TEST(PackageTest, EveryFlippedBitIsRefused) {
     zip[bit / 8] = static_cast<char>(zip[bit / 8] ^ (1 << bit % 8));
     const absl::Status status = CheckZip(zip);
     ASSERT_FALSE(status.ok()) << bit;
-    ASSERT_THAT(MessageOf(status), HasSubstr("test.zip: ")) << bit;
+    ASSERT_THAT(MessageOf(status), ::testing::StartsWith("test.zip")) << bit;
     zip[bit / 8] = static_cast<char>(zip[bit / 8] ^ (1 << bit % 8));
   }
 }

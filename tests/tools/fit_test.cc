@@ -257,8 +257,8 @@ TEST_F(FitTest, SizesThatThePackageDoesNotAllowAreRefusedCalls) {
   const std::string steps = Write("large.csv", "decode_rows\n0\n3\n17\n4000\n");
   const CommandOutcome outcome = RunFit({"--traffic", steps, "--size", "decode.batch=decode_rows"});
   EXPECT_THAT(outcome.out,
-              AllOf(HasSubstr("1 calls of sizes 3 to 3, buckets up to 3"),
-                    HasSubstr("3 more calls have sizes that the package does not allow"),
+              AllOf(HasSubstr("1 call of sizes 3 to 3, buckets up to 3"),
+                    HasSubstr("the package does not allow the sizes of another 3 calls"),
                     HasSubstr("not counted: prefill")));
 }
 

@@ -139,7 +139,7 @@ TEST(NpyTest, RefusesWhatIsNoFileOfTheFormat) {
 TEST(NpyTest, RefusesMoreAndFewerElementsThanTheShapeHas) {
   for (const char* elements : {"", "ab", "abcd"})
     EXPECT_THAT(NpyRefusal(NpyFile(NpyHeader("|u1", "(3,)"), elements)),
-                HasSubstr("bytes of elements, but a u8 array of shape (3) takes 3"));
+                HasSubstr("bytes of elements, but an array of type u8 and shape (3) takes 3"));
 }
 
 TEST(NpyTest, RefusesOrdersAndTypesThatItCannotRead) {

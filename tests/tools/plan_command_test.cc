@@ -135,7 +135,7 @@ TEST_F(PlanCommandTest, AGapThatKeepsBytesIsNoted) {
       Plan({Write("in.csv", "id,lower,upper,size,gaps\na,0,9,100,3-6@0:8\nb,3,6,100,\n")});
   EXPECT_EQ(outcome.code, kExitOk);
   EXPECT_THAT(outcome.err,
-              HasSubstr("1 gaps keep some bytes in use, so they are not treated as gaps"));
+              HasSubstr("gaps that keep some bytes in use are ignored; this file has 1"));
   EXPECT_THAT(outcome.out, HasSubstr(" 200 "));
 }
 

@@ -120,7 +120,7 @@ TEST(PlanPictureTest, TitleAndAxesSayWhatIsShown) {
   const std::string text =
       DrawPlan(LifetimesOf("a,0,20,3145728,,\n"), {.offsets = {0}, .height = 3145728},
                {.name = "model.csv", .bound = 3145728});
-  EXPECT_THAT(text, HasSubstr("<title>model.csv: 1 buffers, height 3145728 bytes (3.00 MiB), "
+  EXPECT_THAT(text, HasSubstr("<title>model.csv: 1 buffer, height 3145728 bytes (3.00 MiB), "
                               "0.00 % above the bound of 3145728 bytes</title>"));
   EXPECT_THAT(text, HasSubstr(">address, KiB<"));  // Ticks of 512 KiB.
   EXPECT_THAT(text, HasSubstr(">2560<"));

@@ -518,7 +518,7 @@ TEST(PoolTraceTest, RefusesBrokenDefinitions) {
               HasSubstr("'symbols'"));
   EXPECT_THAT(ErrorOf(R"({"failure":0,"driver_call":"","code":7,"message":""})"),
               HasSubstr("'code'"));
-  EXPECT_THAT(ErrorOf(R"({"leaf":5})"), HasSubstr("definition"));
+  EXPECT_THAT(ErrorOf(R"({"leaf":5})"), HasSubstr("does not define"));
   EXPECT_THAT(ErrorOf("nonsense"), HasSubstr("nonsense"));
 }
 

@@ -257,7 +257,7 @@ TEST(ProfDiffTest, ThePageSaysInWordsWhatGrewAppearedAndVanished) {
   const std::vector<std::string> forth = TitlesOf(DocumentOf(CleanTrace(), Changed()));
   EXPECT_EQ(forth.front(), "The peak grew by 22.09 KiB, 130.1 %");
   EXPECT_THAT(forth, testing::Contains("1 bucket appeared"));
-  EXPECT_THAT(forth, testing::Contains("10 calls, 8 before"));
+  EXPECT_THAT(forth, testing::Contains("10 calls (before: 8)"));
   const std::vector<std::string> back = TitlesOf(DocumentOf(Changed(), CleanTrace()));
   EXPECT_THAT(back, testing::Contains("1 bucket vanished"));
   EXPECT_THAT(back, testing::Contains(HasSubstr("The peak fell by 22.09 KiB")));

@@ -136,9 +136,9 @@ TEST(ProfExportTest, DotHasAnEdgeWhereACallReadsAnothersOutputs) {
   EXPECT_EQ(dot.find("->"), dot.rfind("->"));
   EXPECT_THAT(dot, HasSubstr("node0 [label=\"decode 8\\lnode 0, 3 calls\\lplan of 12.00 KiB, "
                              "around 0 B of live outputs\\l\"];"));
-  EXPECT_THAT(dot, HasSubstr("node 1, 1 calls\\lplan of 6.00 KiB, around 0 B of live outputs"
+  EXPECT_THAT(dot, HasSubstr("node 1, 1 call\\lplan of 6.00 KiB, around 0 B of live outputs"
                              "\\l\", style=dashed];"));
-  EXPECT_THAT(dot, HasSubstr("bucket1 [label=\"decode 4\\l1 calls without a graph\\l\", "
+  EXPECT_THAT(dot, HasSubstr("bucket1 [label=\"decode 4\\l1 call without a graph\\l\", "
                              "shape=ellipse];"));
 }
 

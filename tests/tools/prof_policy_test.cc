@@ -268,7 +268,7 @@ TEST(ProfPolicyTest, OtherLaddersGoUpToTheMaximumOfThePolicy) {
   EXPECT_DOUBLE_EQ(waste_of_pow2(32), 100 * 13 / 27.0) << "6 goes to 8, 9 to 16";
   plans.Change(9'000'000, R"({"version":1,"buckets":[12]})");
   EXPECT_DOUBLE_EQ(waste_of_pow2(12), 100 * 9 / 27.0) << "6 goes to 8, 9 to 12";
-  EXPECT_THAT(TextOf({"policy"}, plans.trace), HasSubstr("; ladders up to 12\n"));
+  EXPECT_THAT(TextOf({"policy"}, plans.trace), HasSubstr("; the ladders below go up to 12\n"));
 }
 
 constexpr const char* kUpTo16 = R"({"version":1,"buckets":[2,4,8,16]})";

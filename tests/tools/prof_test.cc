@@ -100,7 +100,7 @@ TEST(ProfTest, SummaryTextSaysWhatIsAnEstimateAndWhatIsMissing) {
   const CommandOutcome outcome = RunProf("summary", trace, {});
   EXPECT_EQ(outcome.code, kExitOk);
   EXPECT_THAT(outcome.out, HasSubstr("an estimate"));
-  EXPECT_THAT(outcome.out, HasSubstr("4 events were dropped"));
+  EXPECT_THAT(outcome.out, HasSubstr("dropped 4 events"));
   EXPECT_THAT(outcome.out, HasSubstr("no end"));
 }
 
@@ -257,7 +257,7 @@ TEST(ProfTest, WhyNamesTheLimitsAndSizesThatACallMet) {
   trace.Event("call", 0, R"(12,-1,-1,"eager","over_largest_bucket",6,8,0,[100],-1,"borrow")");
   EXPECT_THAT(ObstacleOf(trace, 9), testing::StartsWith("evicted at 0.0000"));
   EXPECT_EQ(ObstacleOf(trace, 10), "2 graphs on the lane");
-  EXPECT_EQ(ObstacleOf(trace, 11), "16.98 KiB were booked of a budget of 20.00 KiB");
+  EXPECT_EQ(ObstacleOf(trace, 11), "16.98 KiB in use, budget 20.00 KiB");
   EXPECT_EQ(ObstacleOf(trace, 12), "batch=100");
 }
 

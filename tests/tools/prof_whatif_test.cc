@@ -216,7 +216,7 @@ TEST(ProfWhatIfTest, ASuspensionThatMayMeetALeaseOfAnEagerRunIsAnEstimate) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::unique_ptr<WhatIf> whatif, WhatIf::Open(trace.path()));
   COPPICE_ASSERT_OK_AND_ASSIGN(const WhatIfOutcome outcome, whatif->Repeat({.suspend_idle_ns = 1}));
   EXPECT_THAT(outcome.estimates,
-              Contains(HasSubstr("count leases of eager runs as already dropped")));
+              Contains(HasSubstr("leases of eager runs are treated as already dropped")));
 }
 
 // A trace of traffic that is always the same, of which every size is known: p0 is padded to 64, 128
@@ -316,8 +316,8 @@ TEST(ProfWhatIfTest, ABucketOfOneOfSeveralSizesIsDroppedByThatSize) {
     EXPECT_EQ(ToJson(dropped->figures), ToJson(listed->figures)) << size;
   }
   for (const auto& [drop, message] :
-       {std::pair("p1.depth:8", "not a size that is padded separately from others"),
-        std::pair("p1.rows:8x8", "give one extent"),
+       {std::pair("p1.depth:8", "not a size that is padded on its own"),
+        std::pair("p1.rows:8x8", "is one number"),
         std::pair("p1.rows:7", "is not a bucket of the policy")})
     EXPECT_THAT(WhatIfOf(trace.path(), {"--drop", drop}).err, HasSubstr(message));
 }

@@ -139,7 +139,7 @@ TEST(RelearningTest, StepsThatAGuardRefusesAreCountedApart) {
   std::vector<std::string> table = arguments;
   table.insert(table.begin(), {"run", "--device", "host", "--quiet"});
   EXPECT_THAT(RunCoppice(table).out,
-              testing::AllOf(HasSubstr("as if the guard refused no step"),
+              testing::AllOf(HasSubstr("ignoring the guard's refusals"),
                              HasSubstr("10 of 40 steps; 40 with the first buckets")));
 }
 
@@ -240,9 +240,10 @@ TEST(RelearningTest, SwapThatTakesTooManyGraphsIsRefusedWithoutAdviceThatTheComm
   const Json& prompts = report["relearn"]["symbols"][0];
   EXPECT_EQ(prompts["graphs_recorded"], 64);
   EXPECT_GE(prompts["refused"], 1);
-  EXPECT_EQ(prompts["why"],
-            "it needs too many graphs; at most 16 are allowed per swap, and 64 per minute of the "
-            "virtual clock");
+  EXPECT_EQ(
+      prompts["why"],
+      "the swap needs too many graphs; at most 16 are allowed per swap, and 64 per minute of the "
+      "virtual clock");
 }
 
 class RelearnedTraceTest : public testing::TestWithParam<const char*> {};

@@ -58,7 +58,7 @@ TEST(ReportTest, EndsWithWhatAReaderTakesHome) {
   std::map<std::string, std::string> lines = InShort(FormatTable(report));
   EXPECT_EQ(lines.size(), 4U);
   EXPECT_EQ(lines["right"],
-            "1 of 80 comparisons with eager runs at real sizes differ, bit for bit");
+            "mismatches with eager runs at real sizes: 1 of 80 comparisons, bit for bit");
   EXPECT_EQ(lines["memory"], "2.00 MiB (a pool per graph: 3.00 MiB)");
   EXPECT_EQ(lines["speed"], "2.00 us of host time per replay, 0.50 us of it in the driver");
   EXPECT_EQ(lines["padding"],

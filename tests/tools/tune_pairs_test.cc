@@ -85,7 +85,8 @@ TEST_F(TunePairsTest, CapsAreOfEachColumn) {
   // One gap is for what is capped.
   const Json one = LearnJson({"--buckets", "60", "--max-ratio", "0,1.25", "--max-gap", "64"});
   expect_kept(rungs_of(one["buckets"], 1), 1.25, 64);
-  ExpectError(Learn({"--buckets", "6", "--max-ratio", "1.25"}), "rungs of the first extent");
+  ExpectError(Learn({"--buckets", "6", "--max-ratio", "1.25"}),
+              "the caps, which need a grid of at least");
   ExpectError(Learn({"--buckets", "60", "--max-ratio", "0,1.25", "--max-gap", "2,64"}), "max_gap");
   ExpectError(Learn({"--buckets", "60", "--max-ratio", "1.25,0.5"}), "is not a pair of ratios");
   ExpectError(Learn({"--buckets", "60", "--max-ratio", "2", "--max-gap", "1,2,3"}), "3 numbers");
@@ -129,7 +130,7 @@ TEST_F(TunePairsTest, ACostIsThatOfElementsOrOfBothSizes) {
   refused("n,cost\n1,1\n", "there is no column size");
   refused("batch,length,cost\n1,1,1\n8,1024,8\n", "a row for each pair");
   refused("batch,length,cost\n1,1,1\n1,1,2\n", "bad.csv:3: size 1x1 costs 2, but 1");
-  refused("batch,length,cost\n1,,1\n", "bad.csv:2: the row lacks");
+  refused("batch,length,cost\n1,,1\n", "bad.csv:2: the row is incomplete");
   refused("batch,length,cost\n1,1,0\n", "all costs are 0");
   refused("batch,length,cost\n1,1,1e307\n8,1,1e308\n1,9,1e308\n8,9,1e308\n", "add up to inf");
   refused("batch,length,cost\n8,1024,1e307\n", "out of range");

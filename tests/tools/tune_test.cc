@@ -455,7 +455,7 @@ TEST_F(TuneTest, OptionsOfRelearningAreCheckedBeforeAnyStep) {
               "25 buckets are requested, but only 10 sizes can be buckets; give a smaller number "
               "(by default --buckets 25, ");
   ExpectError(simulate({"--align", "600"}), "--relearn: ");
-  ExpectError(simulate({"--start", "exact"}), "--start exact: the policy exact pads nothing");
+  ExpectError(simulate({"--start", "exact"}), "--start exact: the policy `exact` pads nothing");
   ExpectError(simulate({"--start", "square"}), "--start: ");
   EXPECT_EQ(simulate({"--limit", "10", "--buckets", "8"}).code, kExitOk);
 }

@@ -14,63 +14,64 @@ namespace coppice {
 namespace {
 
 constexpr const char* kDispatchNotes =
-    "Times Session::Run with default options, alternating with the same driver calls without\n"
-    "coppice, on a driver that returns at once. The overhead is the difference. heap_allocs is\n"
-    "the number of heap allocations in 1000 calls. instructions come from perf or valgrind, and\n"
-    "are null if neither is available.\n";
+    "Alternates between Session::Run with default options and the same driver calls without\n"
+    "coppice, and times both, on a driver that returns at once. The overhead is the difference.\n"
+    "heap_allocs is the number of heap allocations in 1000 calls. instructions come from perf or\n"
+    "valgrind, and are null if neither is available.\n";
 
 constexpr const char* kTightNotes =
     "Makes random programs of 150 to 450 buffers that fill a window of 1 MiB completely or\n"
-    "nearly so, and searches for a plan of that height for at most ten seconds:\n"
+    "nearly so. Searches for a plan no higher than the window, at most ten seconds per program.\n"
+    "The kinds of programs are:\n"
     "  cut      the window is cut in two, over and over, across time or address\n"
     "  thinned  the same, without 2 to 10 % of the pieces\n"
     "  woven    some pieces are cut into five parts that no straight cut separates\n"
     "  mixed    buffers that live through several phases; the rest is cut up phase by phase\n"
     "  even     the largest piece is always cut near its middle; up to 25 % of pieces are omitted\n"
-    "Times are processor time, except the limit. An instance that is not solved is named; it is\n"
-    "not a failure.\n";
+    "Times are processor time, but the limit of ten seconds is wall-clock time. The report lists\n"
+    "the seeds of programs without such a plan; they are not failures.\n";
 
 constexpr const char* kPoolNotes =
-    "Records every bucket of a family of programs into one arena that only grows: in ascending\n"
-    "and descending order of their memory, and in five random orders. A model of a caching\n"
-    "allocator (512-byte rounding, segments of 2 and 20 MiB, best fit) serves the same requests.\n"
-    "The bound is the most bytes live at once in any bucket. Planning is timed with each bucket\n"
-    "alone, in processor time.\n";
+    "Records every bucket of a family of programs into one arena that only grows. The buckets\n"
+    "come in ascending and descending order of memory, and in five random orders. A model of a\n"
+    "caching allocator (512-byte rounding, segments of 2 and 20 MiB, best fit) serves the same\n"
+    "requests. The bound is the largest number of bytes that are live at once in any bucket.\n"
+    "Planning is timed with each bucket alone, in processor time.\n";
 
 constexpr const char* kTuneNotes =
-    "Draws 200,000 random sizes of calls up to each limit, and learns 64 buckets with the\n"
-    "default prior: once without a cap, and once with a cap of 1.25 on padding. Then it looks\n"
-    "the sizes up in 1,024 learned buckets with a guard. Times are processor time, the least of\n"
+    "Draws 200,000 random call sizes up to each limit, and learns 64 buckets with the default\n"
+    "prior: once without a cap, and once with a cap of 1.25 on padding. It also looks up 200,000\n"
+    "sizes in 1,024 learned buckets with a guard. Times are the processor time of the fastest of\n"
     "five runs.\n";
 
 constexpr const char* kBucketsNotes =
     "Records the decode step of 67 batch sizes, 1 to 512, in ascending, descending and random\n"
     "order, each time in a new pool: first with every result dropped immediately, then with\n"
-    "copies of all results held. Bytes are measured after trimming, in two ways: from the\n"
-    "accounts of the pool, in which graphs are an estimate, and by how much the driver's free\n"
-    "memory has dropped since before the first case. A driver may keep the memory of destroyed\n"
-    "graphs; left_bytes counts it. record_ms is the host time of the call that records and\n"
-    "launches a graph.\n"
+    "copies of all results held. Bytes are measured after trimming, in two ways. One is the\n"
+    "pool's own count, which estimates the memory of graphs. The other is how much the driver's\n"
+    "free memory has dropped since before the first case. A driver may keep the memory of\n"
+    "destroyed graphs; left_bytes counts it. record_ms is the host time of the call that records\n"
+    "and launches a graph.\n"
     "\n"
     "Then a thread launches a small kernel on a stream of its own and waits for it, over and\n"
     "over: first while nothing is recorded, then while all 67 buckets, already warmed up, are\n"
     "recorded.\n"
     "\n"
     "Exits with 1 if any step predicts different tokens than a step without graphs. Times on\n"
-    "the emulator mean nothing, because it runs work on the threads that wait for it.\n";
+    "the emulator mean nothing: a thread that waits for work also executes that work.\n";
 
 constexpr const char* kSuspendNotes =
     "Records the decode step of the 64 smallest batch sizes. Then, over and over, it releases\n"
-    "the session's memory, takes it back, and replays the smallest graph twice: once right after\n"
-    "that, and once more for comparison. Both are timed until the step has run. Bytes are those\n"
-    "of the last round; graphs themselves stay. Exits with 1 if any step predicts different\n"
-    "tokens than before.\n";
+    "the session's memory, takes it back, and replays the smallest graph twice. The second\n"
+    "replay is for comparison. Each replay is timed until the step has run. Bytes are from the\n"
+    "last round; the graphs themselves stay. Exits with 1 if any step predicts different tokens\n"
+    "than before.\n";
 
 constexpr const char* kBenchPtxNotes =
     "Runs kernels that nvcc compiled for sm_80 (tools/bench/ptx) on the emulator's executor,\n"
     "alternately without checks and with all checks: SiLU of 512 x 1024 floats with a bias,\n"
     "softmax of 512 rows of 1024, and a product of f16 matrices of 512 x 512 by mma.sync,\n"
-    "ldmatrix and cp.async. Reading means parsing and decoding all of their PTX. Figures are\n"
+    "ldmatrix and cp.async. Also times parsing and decoding of all their PTX. Figures are\n"
     "medians, in processor time. Exits with 1 if a result is wrong, or if the checks find\n"
     "anything.\n";
 
@@ -181,7 +182,7 @@ const std::vector<Bench>& Benches() {
        .summary = "How long learning buckets takes",
        .notes = kTuneNotes,
        .run = &BenchTune,
-       .sizes = {"Limits of sizes, each at least 64", 1'000'000, {512, 8192, 131'072, 1'000'000}}}};
+       .sizes = {"Size limits, each at least 64", 1'000'000, {512, 8192, 131'072, 1'000'000}}}};
   return *benches;
 }
 
@@ -233,7 +234,7 @@ void AddBenches(Command& bench, BenchOptions& options) {
     if (each.run == &BenchDispatch) {
       command.AddHidden("--probe", options.probe);
       command.AddFlag("--time-only", options.time_only,
-                      "Do not count instructions, which takes a minute with valgrind");
+                      "Do not count instructions; counting takes a minute with valgrind");
     }
     command.AddFlag("--json", options.json, "Print JSON");
   }

@@ -328,8 +328,8 @@ absl::StatusOr<BenchReport> BenchBuckets(const BenchOptions& options, const Cons
     if (!one.status.ok()) {
       report.failed.push_back(fmt::format("{}: {}", name, MessageOf(one.status)));
     } else if (one.mismatches > 0) {
-      report.wrong.push_back(fmt::format(
-          "{}: {} steps predict different tokens than without graphs", name, one.mismatches));
+      report.wrong.push_back(fmt::format("{}: graphs change the predicted tokens of {}", name,
+                                         Counted(one.mismatches, "step")));
     }
   }
   if (!figures.stall.ok()) report.failed.push_back("stall: " + MessageOf(figures.stall.status()));

@@ -93,8 +93,7 @@ absl::StatusOr<int64_t> DecodeBench::Record(const DecodeSession& decode, int64_t
   });
   if (node != nodes.end()) return node->graph_nodes;
   return MakeError(absl::StatusCode::kInternal,
-                   "bench decode: the session lists no graph for batch {}, which it recorded",
-                   batch);
+                   "bench decode: the session recorded batch {}, but lists no graph for it", batch);
 }
 
 absl::StatusOr<std::vector<int32_t>> DecodeBench::Tokens(const DecodeSession& decode,

@@ -232,7 +232,7 @@ std::string FormatFamilies(const std::vector<FamilyFigures>& families) {
   return table.Format() +
          "\n"
          "height: height of the arena after all buckets, in the worst recording order\n"
-         "caching: bytes that a caching allocator reserves for the same / bound, by order\n"
+         "caching: bytes a caching allocator reserves for the same requests / bound, per order\n"
          "\n";
 }
 

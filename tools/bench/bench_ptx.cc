@@ -317,8 +317,9 @@ absl::StatusOr<BenchReport> BenchPtx(const BenchOptions& options, const Console&
   BenchReport report{.json = ToJson(figures), .text = Format(figures)};
   for (const PtxKernelFigures& kernel : figures.kernels) {
     if (!kernel.right || kernel.findings > 0)
-      report.wrong.push_back(fmt::format("{}: {} findings, and its result is {}", kernel.name,
-                                         kernel.findings, kernel.right ? "right" : "wrong"));
+      report.wrong.push_back(fmt::format("{}: {}, and the result is {}", kernel.name,
+                                         Counted(kernel.findings, "finding"),
+                                         kernel.right ? "right" : "wrong"));
   }
   return report;
 }

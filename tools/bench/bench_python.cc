@@ -20,14 +20,15 @@ absl::StatusOr<BenchReport> BenchPython(const BenchOptions& options, const Conso
       fmt::format("'{}' -m coppice.bench --batches {}{}", of_package ? of_package : "python3",
                   options.repetitions, options.json ? " --json" : "");
   std::FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return FailedPrecondition("no process can be started");
+  if (pipe == nullptr)
+    return FailedPrecondition("no process can be started; free some memory, or end some processes");
   std::array<char, 4096> buffer{};
   while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr)
     std::fputs(buffer.data(), console.out);
   const int status = pclose(pipe);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return BenchReport();
   return InvalidArgument(
-      "`{}` failed; it needs the Python package: run pip install . in the source folder, or set "
+      "`{}` failed; it needs the Python package: run `pip install .` in the source folder, or set "
       "COPPICE_PYTHON to an interpreter that has the package",
       command);
 }

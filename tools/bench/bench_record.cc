@@ -134,8 +134,9 @@ absl::StatusOr<BenchReport> BenchRecord(const BenchOptions& options, const Conso
   table.Add({"call that recorded",
              fmt::format("{:.1f} us in the driver, {:.1f} us outside the driver (medians)",
                          driver_us, own_us)});
-  table.Add({"device-wide syncs", fmt::format("{}, and {} calls that a driver may turn into one",
-                                              recordings.device_syncs, recordings.maybe_syncs)});
+  table.Add({"device-wide syncs",
+             fmt::format("{}, and {} that a driver may make device-wide", recordings.device_syncs,
+                         Counted(recordings.maybe_syncs, "call"))});
   return BenchReport{.json = {{"nodes", recordings.nodes},
                               {"record_us_p50", record_us},
                               {"driver_us_p50", driver_us},

@@ -142,8 +142,7 @@ std::string Format(const SuspendFigures& figures) {
   add("later replay", figures.replay_us);
   return fmt::format(
       "  graphs  {}, for batches {} to {}; batch {} is replayed\n"
-      "  memory  {} given back, {} according to the driver; {} left, and an estimated {} in "
-      "graphs\n"
+      "  memory  {} given back (the driver says {}); {} left, and an estimated {} in graphs\n"
       "\n"
       "{}",
       figures.batches.size(), figures.batches.front(), figures.batches.back(),
@@ -162,8 +161,8 @@ absl::StatusOr<BenchReport> BenchSuspend(const BenchOptions& options, const Cons
                      .text = model->Title() + Format(figures),
                      .wrong = model->reports()};
   if (figures.mismatches > 0)
-    report.wrong.push_back(
-        fmt::format("{} steps predict different tokens than before", figures.mismatches));
+    report.wrong.push_back(fmt::format("the predicted tokens of {} differ from before",
+                                       Counted(figures.mismatches, "step")));
   return report;
 }
 

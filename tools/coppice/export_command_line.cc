@@ -12,7 +12,7 @@ constexpr const char* kExportNotes =
     "`python -m coppice.prof export` writes other formats: for PyTorch's viewer, Perfetto\n"
     "(protobuf), RMM and nsys. `python -m coppice.prof import` reads files of other tools.\n"
     "\n"
-    "Totals are equal to those of `coppice prof summary`, to the byte.\n"
+    "The totals match `coppice prof summary` to the byte.\n"
     "\n"
     "Examples:\n"
     "  coppice prof export chrome t.trace -o t.json\n"
@@ -29,7 +29,7 @@ void AddProfExport(Command& prof, ProfExportOptions& options) {
   command.AddParsed("format", &ParseExportFormat, options.format, "chrome or dot");
   command.AddText("trace", options.trace, "TRACE", "Trace file");
   command.AddText("-o,--out", options.out, "FILE",
-                  "Write to this file; default: -, standard output");
+                  "Write to this file; default: - (standard output)");
 }
 
 }  // namespace coppice

@@ -26,19 +26,20 @@ constexpr const char* kNotes =
     "a card. The bytes of executables are an estimate, because no driver reports them.\n"
     "\n"
     "Traffic is a table with a column of sizes for each symbol that --size names; `coppice\n"
-    "tune` lists the formats. A decoder needs no --size: decode.batch is decode_rows, and\n"
-    "prefill.length is mixed_tokens. If the files have requests in place of these columns,\n"
-    "fit simulates the steps of a server, as `coppice tune simulate` does. That server runs\n"
-    "as many requests at once, and takes as many tokens in a step, as the programs allow.\n"
+    "tune` lists the formats. A decoder needs no --size: decode.batch uses the column\n"
+    "decode_rows, and prefill.length uses mixed_tokens. If the files have requests in place of\n"
+    "these columns, fit simulates the steps of a server (see `coppice tune simulate`). The\n"
+    "programs set the server's limits for requests at once and for tokens in a step.\n"
     "\n"
-    "A choice is eligible if it pads at most --padding-max, and at least --replays-min of the\n"
-    "calls have a bucket. Of these, the goal `tokens` takes the one that leaves the most\n"
-    "bytes, `graphs` the one with the fewest graphs. The goal `padding` takes the one that\n"
-    "pads least and leaves --kv-tokens-min.\n"
+    "A choice is eligible if at least --replays-min of the calls have a bucket, and if it\n"
+    "leaves room for --kv-tokens-min. For the goals `tokens` and `graphs`, it must also pad at\n"
+    "most --padding-max. The goal `tokens` takes the eligible choice that leaves the most\n"
+    "bytes, `graphs` takes the one with the fewest graphs, and `padding` takes the one that\n"
+    "pads least.\n"
     "\n"
     "--write makes a folder with a policy for each symbol, PROGRAM.SYMBOL.json, and\n"
-    "profile.json. Session::warming().LoadProfile (session.load_profile in Python) records its\n"
-    "buckets before traffic comes.\n"
+    "profile.json. Session::warming().LoadProfile (session.load_profile in Python) records the\n"
+    "buckets of the profile before traffic arrives.\n"
     "\n"
     "Examples:\n"
     "  coppice fit decoder.zip --traffic requests.csv --memory 80GiB --kv-bytes-per-token 128KiB\n"
@@ -79,7 +80,7 @@ void AddFit(Command& command, FitOptions& options) {
   command.AddText("package", options.package, "PACKAGE", "A folder or a zip file",
                   Command::Presence::kRequired);
   command.AddRepeated("--trusted-key", options.trusted_keys, "KEY.pem",
-                      "Refuse a package that none of these Ed25519 keys has signed");
+                      "Accept only a package that one of these Ed25519 keys has signed");
   command.AddTexts("--traffic", options.traffic, "FILE",
                    "Steps or requests, as CSV, JSON lines, or a server log",
                    Command::Presence::kRequired);
@@ -104,7 +105,8 @@ void AddFit(Command& command, FitOptions& options) {
   command.AddCount("--lanes", options.lanes, kLanesMax, "Calls at the same time, default 1");
   command.AddCount(
       "--buckets", options.buckets_max, kGraphsMax,
-      "Largest number of buckets per program, default 64; one more if --limit is above all sizes");
+      "Largest number of buckets per program, default 64; one more if --limit is above every size\n"
+      "in the traffic");
   command.AddParsed("--padding-max", &ParsePoints, options.padding_max,
                     "Largest padding in %, for the goals `tokens` and `graphs`, default 10");
   command.AddParsed(
@@ -112,7 +114,7 @@ void AddFit(Command& command, FitOptions& options) {
       "Smallest share of calls that must have a bucket, in %, default 99; the others run without\n"
       "a graph");
   command.AddParsed("--prior", &ParseShare, options.prior,
-                    "Share of the weight for sizes that no call has had yet, default 0.05");
+                    "Share of the total weight given to sizes without calls, default 0.05");
   command.AddParsed("--goal", &ParseGoal, options.goal, "tokens (the default), padding or graphs");
   command.AddParsed("--exact", &ParseExactReplay, options.exact,
                     "Replay at exact sizes: never (the default), auto or always");

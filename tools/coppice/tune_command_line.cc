@@ -51,22 +51,22 @@ constexpr const char* kLearnNotes =
     "  coppice tune b.csv --column batch --column length --price 256KiB --plot b.svg\n";
 
 constexpr const char* kScoreNotes =
-    "A policy is a file that `coppice tune -o` wrote, a ladder as `coppice run --policy` takes\n"
-    "it, or the ladder of another system:\n";
+    "A policy is a file from `coppice tune -o`, a ladder such as pow2 or 1,2,4 (see `coppice run\n"
+    "--help`), or the ladder of another system:\n";
 
 constexpr const char* kSimulateNotes =
-    "A trace has columns of input and output tokens, and optionally of arrival times; without\n"
-    "these, arrivals are a Poisson process. Common column names are recognised: prompt_tokens,\n"
-    "input_length, ContextTokens, timestamp and others. The server batches continuously and\n"
-    "prefills in chunks, like vLLM. Load is the offered work, divided by the work that the\n"
-    "server does if all requests are there at once. The trace is repeated until there are\n"
-    "enough steps.\n"
+    "A trace has columns of input and output tokens, and optionally of arrival times. Without\n"
+    "arrival times, arrivals are a Poisson process. Common column names are recognised:\n"
+    "prompt_tokens, input_length, ContextTokens, timestamp and others. The server batches\n"
+    "continuously and prefills in chunks, like vLLM. Load is the offered work, divided by the\n"
+    "work that the server does if all requests arrive at once. The trace is repeated until\n"
+    "there are enough steps.\n"
     "\n"
     "A step takes overhead + max(weights, tokens x token) + context x kv + pairs x pair. The\n"
     "defaults are close to a dense 8B model on an H100.\n"
     "\n"
-    "Steps are written as CSV: decode_rows of steps that only decode, mixed_tokens of the\n"
-    "others.\n"
+    "Steps are written as CSV. Steps that only decode fill the column decode_rows, and other\n"
+    "steps fill mixed_tokens.\n"
     "\n"
     "With --relearn, buckets are also learned again after every --period steps, from a decaying\n"
     "histogram. They replace the old ones if that saves --gain points of waste with at most\n"
@@ -224,8 +224,8 @@ void AddScore(Command& command, TuneScoreOptions& options) {
   AddTraffic(command, options.traffic);
   command.AddCounts(
       "--limit", options.limit, PaddingPolicy::kExtentMax,
-      "Last bucket of a ladder; default: for the ladder of a system, its own last bucket; for\n"
-      "other ladders, the largest size in the files");
+      "Last bucket of a ladder. By default, the ladder of a system keeps its own last bucket, and\n"
+      "other ladders end at the largest size in the files");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 
@@ -255,7 +255,7 @@ void AddRelearning(Command& command, TuneSimulateOptions& options) {
   command.AddCount("--align", options.align, PaddingPolicy::kExtentMax,
                    "Buckets are multiples of this number, default 1");
   command.AddParsed("--prior", &ParseShare, options.prior,
-                    "Share of the weight for sizes without a call, default 0.02");
+                    "Share of the total weight given to sizes without calls, default 0.02");
   command.AddParsed("--max-ratio", &ParseRatioOrNone, options.max_ratio,
                     "Largest ratio of a bucket to the size padded to it, default 1.5; 0: no limit");
   command.AddCount("--max-gap", options.max_gap, kTuneCountMax,
@@ -264,8 +264,9 @@ void AddRelearning(Command& command, TuneSimulateOptions& options) {
                    "Steps after which buckets are learned again, default 1000");
   command.AddParsed("--gain", &ParsePoints, options.gain,
                     "Percentage points of waste that a swap must save, default 1");
-  command.AddParsed("--gain-each", &ParsePoints, options.gain_each,
-                    "The same for each new graph, default 0.25");
+  command.AddParsed(
+      "--gain-each", &ParsePoints, options.gain_each,
+      "Percentage points that a swap must save in addition for each new graph, default 0.25");
   command.AddCount("--added", options.added, kTuneCountMax,
                    "Largest number of new graphs in a swap, default 4");
   command.AddParsed("--half-life", &ParsePositive, options.half_life,
@@ -306,7 +307,7 @@ absl::StatusOr<double> ParseShare(const std::string& text) {
 absl::StatusOr<double> ParsePoints(const std::string& text) {
   COPPICE_ASSIGN_OR_RETURN(const double points, ParseNumber(text));
   if (points >= 0) return points;
-  return InvalidArgument("'{}' is below 0; give 0 or more percentage points of waste", text);
+  return InvalidArgument("'{}' is below 0; give a number of 0 or more", text);
 }
 
 absl::StatusOr<std::vector<double>> ParseLoads(const std::string& text) {

@@ -6,13 +6,13 @@ namespace coppice {
 namespace {
 
 constexpr const char* kWatchNotes =
-    "Shows a session while it runs. It reads the trace as it grows, each time only the new\n"
-    "part. A number is the ID of a process, whose trace is found among its open files; if a\n"
-    "file has a number as its name, give it as ./NUMBER. The command ends when the trace ends\n"
-    "or its writer is gone; the writer is the process, or the holder of the file's lock. If you\n"
-    "watch a growing copy of a trace, use a pipe, because the copy has no writer. Rates cover\n"
-    "the time since the last report. On a terminal each report replaces the last one; elsewhere\n"
-    "they follow each other.\n"
+    "Shows a session while it runs. Each report reads only the new part of the trace. A number\n"
+    "is a process ID: the trace is then found among the open files of that process. If a file\n"
+    "has a number as its name, give it as ./NUMBER. The command ends when the trace ends or its\n"
+    "writer is gone; the writer is the process, or the holder of the file's lock. If you watch\n"
+    "a growing copy of a trace, use a pipe, because the copy has no writer. Rates cover the\n"
+    "time since the last report. On a terminal, each report replaces the last one; elsewhere,\n"
+    "reports follow each other.\n"
     "\n"
     "Examples:\n"
     "  coppice prof watch t.trace\n"
@@ -21,7 +21,7 @@ constexpr const char* kWatchNotes =
     "  coppice prof watch t.trace --once               what there is so far\n"
     "  ssh server tail -c +0 -f t.trace | coppice prof watch /dev/stdin\n"
     "\n"
-    "Exit codes: 0 the trace is complete, or --once; 1 its writer is gone, but the trace is not\n"
+    "Exit codes: 0 the trace is complete, or --once; 1 the writer is gone, but the trace is not\n"
     "complete; 2 a wrong option, no such process, or a file that is not a trace; 4 the output\n"
     "cannot be written; 5 a signal stopped it; 6 host memory ran out.";
 

@@ -141,7 +141,7 @@ def metric_page(read, description):
         "`coppice.prof.metrics` in Python write these metrics as text, for Prometheus or as "
         "OpenMetrics. The table has the names of Prometheus' format. A histogram has the samples "
         "`_bucket`, `_sum` and `_count`. `coppice_sticky_error_info` appears only after an error "
-        "that the device does not recover from. A label without values in the table has names of "
+        "that the device cannot recover from. A label without values in the table has names of "
         "programs and buckets, versions or codes. [Samples](../samples.md) has a server of "
         "metrics, and a Grafana dashboard for them."),
         table(["name", "type", "labels", "unit", "what it is"],

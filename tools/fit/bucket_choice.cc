@@ -113,7 +113,9 @@ absl::StatusOr<BucketChoice> ChoiceOf(const std::string& ladder,
   for (const SizedProgram& program : programs) {
     COPPICE_ASSIGN_OR_RETURN(const PaddingPolicy policy, ParseFittingPolicy(ladder, program.limit));
     if (policy.is_exact())
-      return InvalidArgument("exact has no buckets; name a ladder with buckets");
+      return InvalidArgument(
+          "the policy `exact` has {} buckets, one for each size; give a ladder with fewer buckets",
+          policy.maximum());
     COPPICE_RETURN_IF_ERROR(AddProgram(program, policy, choice));
   }
   return choice;

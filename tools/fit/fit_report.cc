@@ -170,20 +170,19 @@ Json FiguresOf(const FitOptions& options, const FitReport& report, const FitPoin
           {"families", point.memory.families}};
 }
 
-// "3,000", "1e+300".
+// "1 call", "3,000 calls", "1e+300 calls".
 std::string Calls(double calls) {
-  return calls < 1e15 && calls == std::floor(calls) ? Grouped(std::llround(calls))
-                                                    : fmt::format("{:.6g}", calls);
+  return calls < 1e15 && calls == std::floor(calls) ? Counted(std::llround(calls), "call")
+                                                    : fmt::format("{:.6g} calls", calls);
 }
 
 void PrintTraffic(const ProgramTraffic& traffic, std::FILE* out) {
-  Print(out, "  {} from {}{}: {} calls of sizes {} to {}, buckets up to {}\n", traffic.name,
+  Print(out, "  {} from {}{}: {} of sizes {} to {}, buckets up to {}\n", traffic.name,
         traffic.column, traffic.simulated ? " of simulated steps" : "", Calls(traffic.sizes.mass()),
         Grouped(traffic.sizes.counts().front().size), Grouped(traffic.sizes.largest()),
         Grouped(traffic.limit));
   if (traffic.refused > 0)
-    Print(out,
-          "    {} more calls have sizes that the package does not allow; a session refuses them\n",
+    Print(out, "    the package does not allow the sizes of another {}; a session refuses them\n",
           Calls(traffic.refused));
 }
 

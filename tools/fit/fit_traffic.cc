@@ -130,8 +130,9 @@ absl::StatusOr<bool> HaveColumn(const std::vector<std::string>& files,
     all = all && columns.found[0];
     if (!columns.found[0] && !(columns.found[1] && columns.found[2]))
       return InvalidArgument(
-          "{}: has neither a column {} for {}, nor input_tokens and output_tokens of requests; "
-          "name the column of each symbol, such as --size {}=COLUMN",
+          "{}: the file has neither a column {} for {}, nor the columns input_tokens and "
+          "output_tokens; name the column of each symbol, for example with --size "
+          "{}=COLUMN",
           path, traffic.column, traffic.name, traffic.name);
   }
   return all;

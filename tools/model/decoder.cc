@@ -21,13 +21,13 @@ namespace {
 
 absl::Status CheckRange(const char* field, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
-  return InvalidArgument("DecoderConfig: {} is {}; it must be in [{}, {}].", field, value, low,
+  return InvalidArgument("DecoderConfig: {} is {}; it must be in [{}, {}]", field, value, low,
                          high);
 }
 
 absl::Status CheckPositive(const char* field, double value) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
-  return InvalidArgument("DecoderConfig: {} is {}; it must be positive and finite.", field, value);
+  return InvalidArgument("DecoderConfig: {} is {}; it must be positive and finite", field, value);
 }
 
 // Of the keys, or of the values, of a cache.
@@ -64,11 +64,11 @@ absl::Status ValidateConfig(const DecoderConfig& config) {
   COPPICE_RETURN_IF_ERROR(CheckPositive("rms_eps", config.rms_eps));
   if (config.heads % config.kv_heads != 0) {
     return InvalidArgument(
-        "DecoderConfig: heads is {} and kv_heads is {}; heads must be a multiple of kv_heads.",
+        "DecoderConfig: heads is {} and kv_heads is {}; heads must be a multiple of kv_heads",
         config.heads, config.kv_heads);
   }
   if (config.head_dim % kQuad != 0) {
-    return InvalidArgument("DecoderConfig: head_dim is {}; it must be a multiple of {}.",
+    return InvalidArgument("DecoderConfig: head_dim is {}; it must be a multiple of {}",
                            config.head_dim, kQuad);
   }
   return absl::OkStatus();
@@ -428,7 +428,7 @@ Callable Decoder::PrefillCallable() const {
   return [this](CallContext& context) -> absl::Status {
     if (context.extent(0) > config_.max_context) {
       return MakeError(absl::StatusCode::kOutOfRange,
-                       "Decoder::Prefill: {} tokens, but a slot holds {}; raise max_context.",
+                       "Decoder::Prefill: {} tokens, but a slot holds {}; raise max_context",
                        context.extent(0), config_.max_context);
     }
     return ForwardPass(*this, context,
@@ -441,7 +441,7 @@ Callable Decoder::DecodeCallable() const {
   return [this](CallContext& context) -> absl::Status {
     if (context.extent(0) > config_.slots) {
       return MakeError(absl::StatusCode::kOutOfRange,
-                       "Decoder::Decode: {} rows, but the cache has {} slots; raise slots.",
+                       "Decoder::Decode: {} rows, but the cache has {} slots; raise slots",
                        context.extent(0), config_.slots);
     }
     return ForwardPass(*this, context,

@@ -71,15 +71,15 @@ class ProgramCheck {
     const int size = prefill_ ? 2 : 1;
     if (std::ssize(program_->symbols) != size || !program_->scalars.empty())
       return Refuse(
-          fmt::format("has {} symbols and {} scalars instead of {} symbols and no scalars",
+          fmt::format("has a symbol count of {} and a scalar count of {}; they must be {} and 0",
                       program_->symbols.size(), program_->scalars.size(), size));
     return static_cast<int>(found - manifest_.programs.begin());
   }
 
  private:
   absl::Status Refuse(const std::string& what) const {
-    return InvalidArgument("{}: {} {}; give a decoder like that of samples/torch_decoder.py", path_,
-                           place_, what);
+    return InvalidArgument("{}: {} {}; give a decoder like the one in samples/torch_decoder.py",
+                           path_, place_, what);
   }
 
   const Buffer& At(int index) const { return program_->buffers[static_cast<size_t>(index)]; }

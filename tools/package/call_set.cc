@@ -76,10 +76,7 @@ absl::Status CheckNames(const package::Program& program,
                              name, program.name);
     const int64_t least = std::ranges::min(value.numbers);
     if (least < 0)
-      return InvalidArgument(
-          "'{}' is {} in --extent, which is not a size; give 0 "
-          "or more",
-          name, least);
+      return InvalidArgument("'{}' is {} in --extent; give a size of 0 or more", name, least);
   }
   return absl::OkStatus();
 }
@@ -201,7 +198,7 @@ class SetMaker {
     int64_t& known = set_.extents[static_cast<size_t>(symbol)];
     if (known >= 0 && known != extent)
       return InvalidArgument(
-          "symbol '{}' is {} according to {}, but was {} before; give sizes that agree",
+          "symbol '{}' is {} according to {}, but {} elsewhere; give sizes that agree",
           program_.symbols[static_cast<size_t>(symbol)].name, extent, who, known);
     known = extent;
     return absl::OkStatus();
@@ -218,8 +215,8 @@ class SetMaker {
     COPPICE_ASSIGN_OR_RETURN(HostArray array, ReadArray(path, buffer.dtype));
     if (array.dims.size() != buffer.shape.size())
       return InvalidArgument(
-          "{}: the array is {}, but input '{}' has {} axes; save an array with that number of axes",
-          path, ShapeText(array.dtype, array.dims), buffer.name, buffer.shape.size());
+          "{}: the array is {}, but input '{}' has rank {}; save an array of that rank", path,
+          ShapeText(array.dtype, array.dims), buffer.name, buffer.shape.size());
     for (size_t axis = 0; axis < array.dims.size(); ++axis) {
       const int symbol = BareSymbol(program_, buffer.shape[axis]);
       if (symbol >= 0) COPPICE_RETURN_IF_ERROR(Bind(symbol, array.dims[axis], path));
@@ -278,8 +275,8 @@ class SetMaker {
                              Expression::Parse(given.high, program_.names()));
     const Computed end = high.Evaluate(values);
     if (!end.ok() || static_cast<double>(end.value) <= given.range.low)
-      return InvalidArgument("the range [{}, {}) is empty if {}", *given.range.low, given.high,
-                             high.Describe(program_.names(), values));
+      return InvalidArgument("the range [{}, {}) is empty if {}; give a larger HIGH",
+                             *given.range.low, given.high, high.Describe(program_.names(), values));
     return static_cast<double>(end.value);
   }
 

@@ -64,14 +64,14 @@ std::vector<Difference> CompareArrays(const std::string& buffer,
                                       const HostArray& actual) {
   if (expected.dims != actual.dims || expected.dtype != actual.dtype)
     return {{buffer, -1,
-             fmt::format("{} is {}, but {} in a run at its own size", buffer,
+             fmt::format("{} is {}, but {} in an unpadded run", buffer,
                          ShapeText(actual.dtype, actual.dims),
                          ShapeText(expected.dtype, expected.dims))}};
   const std::optional<int64_t> element =
       FindDisagreement(equal, expected.dtype, BytesOf(expected), BytesOf(actual));
   if (!element) return {};
   return {{buffer, *element,
-           fmt::format("{} is {}, but {} in a run at its own size without graphs",
+           fmt::format("{} is {}, but {} in an unpadded run without graphs",
                        PlaceText(buffer, actual, *element), ElementText(actual, *element),
                        ElementText(expected, *element))}};
 }

@@ -20,7 +20,7 @@ namespace coppice {
 struct Difference {
   std::string buffer;
   int64_t element = -1;  // The first; -1: the sizes differ.
-  std::string text;      // "y[3] is 2.5, and 1 at its own size"
+  std::string text;      // "y[3] is 2.5, but 1 in an unpadded run without graphs"
 };
 
 // What all symbols of the program that may be padded leave equal: tolerances add up. `claims` are

@@ -56,7 +56,10 @@ absl::StatusOr<package::Package> OpenSigned(const std::string& path,
     package::PublicKey& raw = options.trusted_keys.emplace_back();
     size_t size = raw.size();
     if (EVP_PKEY_get_raw_public_key(key.get(), raw.data(), &size) != 1 || size != raw.size())
-      return InvalidArgument("{}: the key has no raw form of {} bytes", key_path, raw.size());
+      return InvalidArgument(
+          "{}: OpenSSL cannot read the raw public key of {} bytes; make the file again with "
+          "`openssl pkey -pubout`",
+          key_path, raw.size());
   }
   return package::Package::Open(path, options);
 }

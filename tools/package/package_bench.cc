@@ -290,10 +290,9 @@ std::string PackageBenchJob::Text() const {
                                            : fmt::format("{:.0f}", Median(stage->instructions))});
   }
   return table.Format() +
-         fmt::format(
-             "  {} buckets, graphs of {} nodes; recording 100 nodes, without the driver: "
-             "{:.1f} us\n",
-             buckets_.size(), record_.graph_nodes, own_us_per_100_nodes_);
+         fmt::format("  {}, graphs of {}; recording 100 nodes takes {:.1f} us outside the driver\n",
+                     Counted(std::ssize(buckets_), "bucket"), Counted(record_.graph_nodes, "node"),
+                     own_us_per_100_nodes_);
 }
 
 std::string PackageBenchJob::JsonText() const {

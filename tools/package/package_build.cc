@@ -96,7 +96,7 @@ class Builder {
     manifest_ = BuildJson::parse(text, nullptr, /*allow_exceptions=*/false);
     if (manifest_.is_object() && manifest_["kernels"].is_object()) return absl::OkStatus();
     return InvalidArgument(
-        "{}: this is not a JSON object with kernels; write the manifest of a package",
+        "{}: this is not a JSON object with kernels; a package manifest must be one",
         options_.manifest);
   }
 
@@ -150,7 +150,7 @@ class Builder {
       for (BuildJson target : kernel["targets"]) {
         if (!target.is_object() || target.contains("module"))
           return InvalidArgument(
-              "{}: a target names its module; remove `module`, which the build adds", where);
+              "{}: a target must be an object without `module`, which the build adds", where);
         if (!target.contains("symbol")) target["symbol"] = name;
         const auto known = target["symbol"].is_string()
                                ? parameters_.find(target["symbol"].get<std::string>())

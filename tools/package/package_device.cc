@@ -27,7 +27,7 @@ absl::StatusOr<HostArray> DrawnConstant(const package::Constant& constant,
                                         const nlohmann::json& described) {
   const absl::StatusOr<std::vector<float>> values = DrawConstant(constant, described);
   if (!values.ok())
-    return InvalidArgument("{}; or give --constants FILE.safetensors", MessageOf(values.status()));
+    return InvalidArgument("{}, or give --constants FILE.safetensors", MessageOf(values.status()));
   const auto* const first = reinterpret_cast<const char*>(values->data());
   return HostArray{constant.dtype, constant.shape,
                    std::string(first, values->size() * sizeof(float))};

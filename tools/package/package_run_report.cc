@@ -141,7 +141,7 @@ std::string FormatReport(const PackageRunReport& report) {
     text += fmt::format("finding: {}\n", line);
   if (report.compared > 0)
     text += fmt::format("{} of {} comparisons differ\n", report.mismatches.size(), report.compared);
-  return text + fmt::format("{} findings\n", report.findings.size());
+  return text + fmt::format("{}\n", Counted(std::ssize(report.findings), "finding"));
 }
 
 std::string FormatReportJson(const PackageRunReport& report) {

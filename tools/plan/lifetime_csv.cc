@@ -156,7 +156,7 @@ class LifetimeParser {
     if (whole.upper <= whole.lower)
       return Error(
           fmt::format("the lifetime from step {} up to {} is empty", whole.lower, whole.upper),
-          "lower is the first step, and upper is the step after the last");
+          "make `upper` larger than `lower`, or make `end` at least `lower`");
     Buffer buffer;
     COPPICE_ASSIGN_OR_RETURN(buffer.bytes, ParseNumber(field(kSize), "size", 1));
     buffer.alignment = 1;

@@ -222,7 +222,7 @@ ExitCode PlanCommand(const PlanCommandOptions& options, const Console& console) 
   for (const PlannedFile& file : *files) {
     if (file.table.partial_gaps == 0) continue;
     Print(console.err,
-          "coppice plan: {}: {} gaps keep some bytes in use, so they are not treated as gaps\n",
+          "coppice plan: {}: gaps that keep some bytes in use are ignored; this file has {}\n",
           file.path, file.table.partial_gaps);
   }
   const Arena arena = ArenaOf(*files);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 #include "tools/support/byte_text.h"
 #include "tools/support/svg.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -167,10 +169,10 @@ std::string DrawPlan(const LifetimeTable& table, const Plan& plan, const PlanPic
                 "one offset per row, and at least one row");
   const double gap_pct =
       100 * (static_cast<double>(plan.height) / static_cast<double>(picture.bound) - 1);
-  const std::string title = fmt::format(
-      "{0}: {1} buffers, height {2} bytes ({3}), {5:.2f} % above the bound of {4} bytes",
-      picture.name, table.buffers.size(), plan.height, FormatBytes(plan.height), picture.bound,
-      gap_pct);
+  const std::string title =
+      fmt::format("{0}: {1}, height {2} bytes ({3}), {5:.2f} % above the bound of {4} bytes",
+                  picture.name, Counted(std::ssize(table.buffers), "buffer"), plan.height,
+                  FormatBytes(plan.height), picture.bound, gap_pct);
   Svg svg(kWidth, kHeight, title);
   svg.Text(kLeft, 28, title, "start", 16);
   const Scale scale = ScaleOf(table, plan, picture);

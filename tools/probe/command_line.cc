@@ -42,7 +42,7 @@ constexpr const char* kSummary =
     "rows, separated by tabs.";
 
 constexpr const char* kNotes =
-    "Without --output the tables go to standard output. With it they are the files\n"
+    "Without --output, the tables go to standard output. With it, they go to the files\n"
     "capture_legality.tsv and graph_memory.tsv in DIR. Run on a device that nobody else uses.\n"
     "\n"
     "Examples:\n"

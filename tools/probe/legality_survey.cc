@@ -58,9 +58,8 @@ absl::StatusOr<Verdict> Try(const Subject& subject,
 absl::Status FillLegality(const SurveyRun& run) {
   run.Comment("each row: one call, on fresh objects, while a non-blocking stream is capturing;");
   run.Comment(
-      "the call does not use that stream; thread: same if the thread that began the capture");
-  run.Comment(
-      "makes the call, else another thread in the default mode; result: a CUresult, 0 is success;");
+      "the call does not use that stream; thread: same is the thread that began the capture,");
+  run.Comment("other is another thread in the default mode; result: a CUresult, 0 is success;");
   run.Comment("capture: status of the capture afterwards; evidence: measured by this program");
   run.Row("call", "mode", "thread", "result", "capture", "evidence");
   absl::Status failure;

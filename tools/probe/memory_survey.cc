@@ -62,9 +62,11 @@ absl::StatusOr<Weight> Weigh(const Subject& subject, const GraphShape& shape, in
 
 absl::Status FillMemory(const SurveyRun& run) {
   run.Comment(
-      "execs of linear graphs of one kind of node; each row is one measurement in a new context");
+      "graph execs: linear graphs with nodes of one kind; each row is one measurement in a new "
+      "context");
   run.Comment("*_bytes: growth of the used memory (cuMemGetInfo) since before the first exec;");
-  run.Comment("destroyed_bytes: after all execs are destroyed; bytes_per_*: from launched_bytes");
+  run.Comment(
+      "destroyed_bytes: after all execs are destroyed; bytes_per_*: computed from launched_bytes");
   run.Row("kind", "nodes", "copies", "instantiated_bytes", "launched_bytes", "destroyed_bytes",
           "bytes_per_exec", "bytes_per_node");
   const int64_t rows = std::size(kNodeKinds) * std::size(kGraphNodeCounts);

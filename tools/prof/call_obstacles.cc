@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 
 #include "tools/support/byte_text.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -93,19 +94,18 @@ std::string CallObstacles::Leases(int of) const {
 std::string CallObstacles::Graphs(int lane, int program) const {
   const auto graphs = graphs_.find({lane, program});
   std::string text =
-      fmt::format("{} graphs on the lane", graphs == graphs_.end() ? 0 : graphs->second);
+      fmt::format("{} on the lane", Counted(graphs == graphs_.end() ? 0 : graphs->second, "graph"));
   if (const std::optional<int64_t> most = OptionOf(trace_, "graphs_per_program_max"))
     text += fmt::format(", graphs_per_program_max is {}", *most);
   return text;
 }
 
 std::string CallObstacles::Bytes() const {
-  std::string text = fmt::format("{} were booked", FormatBytes(booked_));
-  text +=
-      trace_.budget > 0 ? " of a budget of " + FormatBytes(trace_.budget) : ", without a budget";
+  std::string text = fmt::format("{} in use", FormatBytes(booked_));
+  text += trace_.budget > 0 ? ", budget " + FormatBytes(trace_.budget) : ", no budget";
   if (const std::optional<int64_t> window = OptionOf(trace_, "window_bytes");
       window.value_or(0) > 0)
-    text += fmt::format(", and a window has {}", FormatBytes(*window));
+    text += fmt::format(", window {}", FormatBytes(*window));
   return text;
 }
 

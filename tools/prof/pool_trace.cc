@@ -108,7 +108,7 @@ class TraceStream::Parser {
     } else if (object.contains("program")) {
       ParseProgram(fields);
     } else {
-      return Error("the definition is not of a program, bucket, node, failure, mark or policy",
+      return Error("the line does not define a program, bucket, node, failure, mark or policy",
                    fmt::format("give a trace with schema {}", kPoolTraceSchema));
     }
     if (fields.wrong().empty()) return absl::OkStatus();
@@ -198,14 +198,15 @@ class TraceStream::Parser {
     int64_t lane = -1;
     const bool opened = scanner.Take('[') && scanner.TakeInteger(0, event.time_ns) &&
                         scanner.Take(',') && scanner.TakeText(name);
-    if (!opened) return BadEvent("an event must begin with [nanoseconds, \"name\", lane", scanner);
+    if (!opened)
+      return BadEvent("an event must begin with `[nanoseconds, \"name\", lane`", scanner);
     if (!FindEvent(name, event.what))
       return Error(fmt::format("the schema {} has no event {}", kPoolTraceSchema, Quote(name)),
                    "read the trace with the version of coppice that wrote it");
     const bool laned = scanner.Take(',') && scanner.TakeInteger(-1, lane) && lane < trace_.lanes;
     // Calls are numbered per lane, and buckets and nodes are of one.
     if (!laned || (lane < 0 && event.what.index() <= TraceEvent(ExpireEvent()).index()))
-      return BadEvent(fmt::format("'{}' does not name one of the {} lanes", name, trace_.lanes),
+      return BadEvent(fmt::format("'{}' needs a lane from 0 to {}", name, trace_.lanes - 1),
                       scanner);
     event.lane = static_cast<int>(lane);
     event.line = line_;
@@ -214,7 +215,7 @@ class TraceStream::Parser {
     if (!read.right())
       return BadEvent(fmt::format("value {} of '{}' is wrong", read.values(), name), scanner);
     if (!scanner.Take(']') || !scanner.AtEnd())
-      return BadEvent(fmt::format("'{}' has {} values", name, read.values()), scanner);
+      return BadEvent(fmt::format("'{}' must end after {} values", name, read.values()), scanner);
     Account(event);
     return absl::OkStatus();
   }
@@ -440,7 +441,7 @@ absl::StatusOr<PoolTrace> ReadPoolTrace(
   std::vector<char> block(1 << 18);
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0)
     COPPICE_RETURN_IF_ERROR(stream.Take({block.data(), static_cast<size_t>(file.gcount())}));
-  if (file.bad()) return error("the file cannot be read further");
+  if (file.bad()) return error("the file cannot be read to its end");
   return stream.Finish();
 }
 

@@ -14,6 +14,7 @@
 #include "coppice/base/status.h"
 
 #include "tools/support/text_file.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 
@@ -100,9 +101,9 @@ std::string NoteGaps(const PoolTrace& trace) {
   std::string note;
   if (trace.dropped > 0) {
     note += fmt::format(
-        "note: {} events were dropped because a ring was full, so counts are too low; make "
+        "note: the session dropped {} because a ring buffer was full, so counts are too low; make "
         "TraceOptions::events_per_lane larger, or set wait_when_full\n",
-        trace.dropped);
+        Counted(trace.dropped, "event"));
   }
   if (!trace.ended)
     note += "note: the trace has no end: the session was still running, or ended abnormally\n";

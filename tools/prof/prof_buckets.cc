@@ -39,7 +39,7 @@ ExitCode ProfBuckets(const ProfOptions& options, const Console& console) {
     return kExitOk;
   }
   Print(console.out, "{}{}", NoteGaps(*trace), FormatBuckets(*trace, figures));
-  Print(console.out, "  * an estimate from a table; {} calls had no bucket\n",
+  Print(console.out, "  * an estimate from a table; calls without a bucket: {}\n",
         tally.unbucketed().calls());
   return kExitOk;
 }

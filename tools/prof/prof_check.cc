@@ -115,12 +115,10 @@ class TraceChecker {
     }
     for (const AddressRange& region : node.around) {
       if (!Meet(state.footprint, {region})) continue;
-      Report(
-          "around", node.line,
-          fmt::format(
-              "the plan of node {} covers bytes of [{}, {}), although it was planned around them",
-              node.id, region.begin, region.end),
-          {{"node", node.id}, {"begin", region.begin}, {"end", region.end}});
+      Report("around", node.line,
+             fmt::format("the plan of node {} covers bytes in [{}, {}), which it should avoid",
+                         node.id, region.begin, region.end),
+             {{"node", node.id}, {"begin", region.begin}, {"end", region.end}});
     }
   }
 
@@ -276,7 +274,7 @@ class TraceChecker {
       if (found == lane.leases.end() || found->second.expired_by != 0) continue;
       Report("overwritten", covered.line,
              fmt::format("the plan of call {} covers the outputs of call {}, leased in line {}, "
-                         "but no event says that these expired",
+                         "but no event says that they expired",
                          covered.by, covered.call, found->second.line),
              {{"call", covered.by}, {"outputs_of", covered.call}});
       Expire(lane, covered.call, covered.by);
@@ -328,9 +326,9 @@ class TraceChecker {
   void PlayStatics(const TracedEvent& event, const StaticsEvent& statics) {
     if (statics.bytes <= statics.total_bytes) return;
     Report("conservation", event.line,
-           fmt::format(
-               "the statics of program '{}' take {} bytes, but those of all programs take only {}",
-               LabelOfProgram(trace_, statics.program), statics.bytes, statics.total_bytes),
+           fmt::format("the statics of program '{}' take {} bytes, but the statics of all "
+                       "programs take only {}",
+                       LabelOfProgram(trace_, statics.program), statics.bytes, statics.total_bytes),
            {{"total", statics.total_bytes},
             {"sum", statics.bytes},
             {"difference", statics.total_bytes - statics.bytes}});
@@ -437,7 +435,7 @@ class TraceChecker {
 
   void ReportGaps(int64_t line) {
     if (trace_.dropped > 0) {
-      Report("incomplete", line, fmt::format("{} events were dropped", trace_.dropped),
+      Report("incomplete", line, fmt::format("dropped events: {}", trace_.dropped),
              {{"dropped", trace_.dropped}});
     }
     if (!trace_.ended) Report("incomplete", line, "the trace has no end", {});

@@ -63,10 +63,10 @@ std::string ToText(const PoolTrace& trace, const std::vector<BucketDrop>& drops)
                served ? fmt::format("x {:.2f}", drop.padding_factor) : ""});
   }
   return table.Format() +
-         "  frees: mapped bytes freed by dropping the bucket; with higher: by dropping it "
-         "and all at least as high\n" +
+         "  frees: mapped bytes that dropping the bucket frees; with higher: if every bucket at "
+         "least as high is dropped, too\n" +
          (any_new
-              ? "  not recorded: calls would record a bucket that is as high, so nothing is freed\n"
+              ? "  not recorded: the calls would record this bucket instead, so nothing is freed\n"
               : "") +
          "  * an estimate from a table\n";
 }

@@ -257,7 +257,7 @@ class MapPicture {
                           FormatBytes(map_.mapped_peak), FormatBytes(map_.trace.granularity));
     const std::string rows =
         signs_[static_cast<size_t>(Sign::kBuffer)] || signs_[static_cast<size_t>(Sign::kOutput)]
-            ? ". A row is the highest plan of a bucket, its steps from top to bottom"
+            ? ". Each row shows the highest plan of one bucket, with its steps from top to bottom"
             : "";
     svg.Text(left_, 49, fmt::format("{}{}{}", map_.trace.device, mapped, rows), "start", 12);
     ForLegend([&](Sign sign, double x, size_t line) {
@@ -332,12 +332,12 @@ class MapPicture {
     };
     for (const AddressRange& range : FootprintOf(node)) {
       strip(range, kFootprintStyle,
-            fmt::format("{}: [{}, {}), {} bytes of its highest plan", name, range.begin, range.end,
+            fmt::format("{}: [{}, {}), {} bytes in its highest plan", name, range.begin, range.end,
                         range.bytes()));
     }
     for (const AddressRange& range : OtherPlansOf(bucket)) {
       strip(range, kOtherPlansStyle,
-            fmt::format("{}: [{}, {}), {} bytes of its other plans", name, range.begin, range.end,
+            fmt::format("{}: [{}, {}), {} bytes in its other plans", name, range.begin, range.end,
                         range.bytes()));
     }
     DrawBlocks(node, axis, blocks, y, svg);

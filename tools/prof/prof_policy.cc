@@ -137,10 +137,10 @@ std::string ToText(const TracedProgram& program, const ProgramTraffic& symbols) 
   for (size_t i = 0; i < symbols.size(); ++i) {
     const SymbolTraffic& traffic = symbols[i];
     text += fmt::format(
-        "program {}, size {}: {} calls of sizes up to {}, {} of them in a bucket; ladders up to "
-        "{}\n",
-        LabelOf(program), SymbolName(program, i), traffic.calls, traffic.sizes.largest(),
-        traffic.bucketed, traffic.limit);
+        "program {}, size {}: {} of sizes up to {}, {} of them in a bucket; the ladders below go "
+        "up to {}\n",
+        LabelOf(program), SymbolName(program, i), Counted(traffic.calls, "call"),
+        traffic.sizes.largest(), traffic.bucketed, traffic.limit);
     TextTable table("lrr", {"ladder", "buckets", "waste"});
     table.Add({"as it ran", fmt::format("{}", traffic.buckets.size()),
                fmt::format("{:.2f} %", WasteOf(traffic))});

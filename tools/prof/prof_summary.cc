@@ -94,8 +94,8 @@ std::string FormatSession(const TraceSummary& summary) {
   table.Add({"events", fmt::format("{} in {:.3f} s, {} dropped", trace.events,
                                    static_cast<double>(trace.last_ns) / 1e9, trace.dropped)});
   for (size_t i = 0; i < trace.programs.size(); ++i) {
-    table.Add({"program",
-               fmt::format("{}: {} calls", LabelOf(trace.programs[i]), summary.program_calls[i])});
+    table.Add({"program", fmt::format("{}: {}", LabelOf(trace.programs[i]),
+                                      Counted(summary.program_calls[i], "call"))});
   }
   std::string paths;
   for (int i = 0; i < kRunKindCount; ++i) {
@@ -107,14 +107,15 @@ std::string FormatSession(const TraceSummary& summary) {
              fmt::format("{:.1f} % of {} staged elements", summary.calls.padded_share_pct(),
                          summary.calls.padded_elements)});
   if (summary.calls.exact_replays > 0) {
-    table.Add(
-        {"exact replays", fmt::format("{} at the sizes of their calls, with {} executables",
-                                      summary.calls.exact_replays, summary.calls.executables)});
+    table.Add({"exact replays",
+               fmt::format("{} at the sizes of their calls, with {}", summary.calls.exact_replays,
+                           Counted(summary.calls.executables, "executable"))});
   }
-  table.Add({"graphs", fmt::format("{} recorded in {} buckets, {} evicted", summary.calls.recorded,
-                                   trace.buckets.size(), summary.calls.evicted)});
+  table.Add(
+      {"graphs", fmt::format("{} recorded in {}, {} evicted", summary.calls.recorded,
+                             Counted(std::ssize(trace.buckets), "bucket"), summary.calls.evicted)});
   table.Add({"exec bytes", fmt::format("{}, an estimate", FormatBytes(summary.calls.exec_bytes))});
-  table.Add({"suspended", fmt::format("{} times", summary.suspends)});
+  table.Add({"suspended", Counted(summary.suspends, "time")});
   return table.Format();
 }
 

@@ -24,8 +24,8 @@ const char* RemedyOf(Reason reason) {
       return "the call is larger than every bucket; raise the limit of the policy, or split such "
              "calls";
     case Reason::kUnpaddedExtent:
-      return "a computed size is smaller at the bucket than at the call; choose buckets at which "
-             "this size is not smaller";
+      return "padding to the bucket makes a computed size smaller; choose buckets that do not make "
+             "it smaller";
     case Reason::kGraphLimit:
       return "the program has reached its limit of graphs; raise graphs_per_program_max, or use "
              "fewer buckets (coppice prof drop)";
@@ -33,7 +33,7 @@ const char* RemedyOf(Reason reason) {
       return "there was no room for the memory plan of the bucket; raise the budget or the window, "
              "or drop buckets that take much memory and serve few calls (coppice prof drop)";
     case Reason::kCaptureInvalidated:
-      return "a call of another thread broke the recording; do not make such calls during a "
+      return "a CUDA call in another thread broke the recording; do not make such calls during a "
              "recording, or record in the background";
     case Reason::kNotCapturable:
       return "the program does something that CUDA forbids during a capture; see the failure, and "

@@ -51,7 +51,7 @@ const char* MeaningOf(MemoryKind kind) {
     case MemoryKind::kIncluded:
       return "used by graphs in the application's captures";
     case MemoryKind::kGraphs:
-      return "executable graphs in the driver, an estimate";
+      return "executable graphs in the driver (estimated)";
     case MemoryKind::kExternal:
       return "reported by the application";
   }

@@ -20,7 +20,7 @@ std::string WhyRefused(const RebucketReport& report) {
   if (report.outcome == Rebucketed::kLimited) {
     const RebucketOptions options;
     return fmt::format(
-        "it needs too many graphs; at most {} are allowed per swap, and {} per minute of the "
+        "the swap needs too many graphs; at most {} are allowed per swap, and {} per minute of the "
         "virtual clock",
         options.graphs_max, options.graphs_per_minute);
   }

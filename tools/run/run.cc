@@ -105,8 +105,8 @@ absl::Status CheckFit(const RunOptions& options, const ModelSizes& sizes, const 
     const int64_t tokens = request.input_tokens + request.output_tokens - 1;
     if (tokens > sizes.max_context)
       return InvalidArgument(
-          "--shrink {}: request {} takes {} tokens in its slot, but the context of {} has {}; give "
-          "--shrink {}",
+          "--shrink {}: request {} takes {} tokens in its slot, but the context of {} holds {}; "
+          "give --shrink {}",
           job.shrink, i, tokens, options.package, sizes.max_context,
           CeilDivide(kContextTokens, sizes.max_context));
   }
@@ -254,8 +254,8 @@ absl::StatusOr<Served> ChooseModel(const RunOptions& options, const Device& devi
   }
   if (options.relearn_period > 0 && served.prefill->is_exact() && served.decode->is_exact())
     return InvalidArgument(
-        "--relearn: prompts and batches have the policy exact, which pads nothing; give a policy "
-        "with buckets by --policy");
+        "--relearn: prompts and batches have the policy exact, which pads nothing; use --policy to "
+        "give a policy with buckets");
   return served;
 }
 

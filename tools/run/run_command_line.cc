@@ -13,8 +13,9 @@ namespace {
 
 constexpr const char* kRunExamples =
     "A trace is a CSV file with the header arrival_seconds,input_tokens,output_tokens. Further\n"
-    "columns are ignored. If every arrival is empty, arrivals are a Poisson process. Time is\n"
-    "counted on a virtual clock, so batches depend only on the trace and the seed. Policies:\n"
+    "columns are ignored. If arrival_seconds is empty in every row, arrivals are a Poisson\n"
+    "process. Time is counted on a virtual clock, so batches depend only on the trace and the\n"
+    "seed. Policies:\n"
     "exact, linear:STEP, pow2, geometric:RATIO:ALIGN, ramp:MINIMUM:STEP, or a list of buckets.\n"
     "\n"
     "Examples:\n"
@@ -66,8 +67,8 @@ void AddRun(Command& command, RunOptions& options) {
       "PTX that nvcc made, and checks each instruction");
   command.AddCount(
       "--shrink", options.shrink, 1024,
-      "Divide lengths by N; default 8 on the host and 1 on CUDA; with a package, the smallest\n"
-      "number for which 8192 tokens fit into its context");
+      "Divide the lengths of requests by N; default 8 on the host and 1 on CUDA; with a package,\n"
+      "the smallest N for which 8192 / N tokens fit into its context");
   command.AddText(
       "--package", options.package, "PKG",
       "Serve the decoder in this kernel package, such as the one that samples/torch_decoder.py\n"
@@ -92,11 +93,11 @@ void AddRun(Command& command, RunOptions& options) {
       "Policy for batch sizes; default: --policy, else the package's policy, else ramp:1:4");
   command.AddOptionalCount(
       "--relearn", options.relearn_period, kRelearnPeriod, kCountMax,
-      "Learn the buckets of each program again every N of its steps, default 1000; the weight of\n"
-      "a step halves every 4 N steps. The run starts with the buckets of the given policies. A\n"
-      "swap to new buckets must save a percentage point of padding, and adds at most 4 buckets.\n"
-      "It first records their graphs, at most 16 per swap and 64 per minute of the virtual clock,\n"
-      "and then drops the graphs of old buckets");
+      "Learn the buckets of a program again after every N steps of that program, default 1000.\n"
+      "The weight of a step halves every 4 N steps. The run starts with the buckets of the given\n"
+      "policies. A swap to new buckets must save a percentage point of padding, and adds at most\n"
+      "4 buckets. It first records their graphs, at most 16 per swap and 64 per minute of the\n"
+      "virtual clock, and then drops the graphs of old buckets");
   command.AddParsed(
       "--order", &ParseRecordingOrder, options.order,
       "Record every bucket before the first request, in this order: asc, desc or random:SEED");
@@ -106,8 +107,8 @@ void AddRun(Command& command, RunOptions& options) {
       "Compare with eager unpadded steps: all, none or sample:N requests, default sample:20");
   command.AddParsed(
       "--budget", &ParseBytes, options.budget_bytes,
-      "Most bytes that the session may hold, such as 4GiB; default: no limit; graphs that do not\n"
-      "fit are dropped");
+      "Limit on the bytes that the session holds, such as 4GiB; default: no limit. The session\n"
+      "drops graphs that do not fit");
   AddOutputs(command, options);
 }
 

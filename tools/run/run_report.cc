@@ -148,7 +148,7 @@ void AddCalls(const RunReport& report, const Figures& figures, Table& table) {
             report.decode_buckets);
   table.Row("padding waste", "{:.1f} % of the staged elements", figures.pad_waste_pct);
   if (report.stats.exact_replays > 0)
-    table.Row("at exact sizes", "{} replays, with {} executables; nodes were set {} times",
+    table.Row("at exact sizes", "replays {}, executables {}, node updates {}",
               report.stats.exact_replays, figures.families, report.stats.patched_nodes);
 }
 
@@ -165,7 +165,7 @@ void AddSymbol(const RelearnedSymbol& symbol, Table& table) {
               "new {}; gone {}; padding {:.2f} % to {:.2f} %{}", ListOf(swap.learned.added),
               ListOf(swap.learned.dropped), swap.learned.waste_before_pct,
               swap.learned.waste_after_pct,
-              symbol.guarded ? ", as if the guard refused no step" : "");
+              symbol.guarded ? ", ignoring the guard's refusals" : "");
   }
   if (symbol.refused > 0) table.Row("  refused", "{}, the last: {}", symbol.refused, symbol.why);
   table.Row("  buckets before", "{}", ListOf(symbol.buckets_before));
@@ -286,7 +286,7 @@ void AddMemory(const RunReport& report, const Figures& figures, Table& table) {
             FormatBytes(report.pool.total_peak),
             report.pool.budget == 0
                 ? ""
-                : fmt::format(" of a budget of {}; {} graphs dropped for it",
+                : fmt::format("; budget {}, graphs dropped to stay within it: {}",
                               FormatBytes(report.pool.budget), report.stats.evictions));
 }
 
@@ -298,7 +298,7 @@ std::string PaddingOf(const char* program, const Replayer::Padding& padding) {
 // What a reader takes home.
 void AddResult(const RunReport& report, const Figures& figures, Table& table) {
   table.Head("in short");
-  table.Row("right", "{} of {} comparisons with eager runs at real sizes differ, {}",
+  table.Row("right", "mismatches with eager runs at real sizes: {} of {} comparisons, {}",
             report.mismatches, report.comparisons, VerifiedHow(report));
   table.Row(
       "memory", "{} (a pool per graph: {}{})", FormatBytes(report.pool.height),

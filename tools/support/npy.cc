@@ -77,7 +77,7 @@ class HeaderReader {
     if (rest_ != "\n") return Unexpected("spaces and a line feed");
     if (*fortran_order_)
       return InvalidArgument(
-          "its columns come first (fortran_order); save numpy.ascontiguousarray(x)");
+          "the array is column-major (fortran_order); save numpy.ascontiguousarray(x)");
     array.dtype = *dtype_;
     array.dims = *std::move(shape_);
     return array;
@@ -208,8 +208,9 @@ absl::StatusOr<int64_t> NpyBytes(DType dtype, std::span<const int64_t> dims) {
   }
   if (std::find(dims.begin(), dims.end(), 0) != dims.end()) return 0;
   if (overflow || bytes > kNpyBytesMax)
-    return InvalidArgument("a {} array of shape {} takes more than 1 GiB; give a smaller shape",
-                           NameOf(dtype), fmt::join(dims, "x"));
+    return InvalidArgument(
+        "an array of type {} and shape {} takes more than 1 GiB; give a smaller shape",
+        NameOf(dtype), fmt::join(dims, "x"));
   return bytes;
 }
 
@@ -219,7 +220,8 @@ absl::StatusOr<NpyArray> ParseNpy(std::string_view content) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t bytes, NpyBytes(array.dtype, array.dims));
   if (std::ssize(content) != bytes)
     return InvalidArgument(
-        "it has {} bytes of elements, but a {} array of shape ({}) takes {}; save it again",
+        "it has {} bytes of elements, but an array of type {} and shape ({}) takes {}; save it "
+        "again",
         content.size(), NameOf(array.dtype), fmt::join(array.dims, ", "), bytes);
   array.bytes = std::string(content);
   return array;

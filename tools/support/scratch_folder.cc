@@ -16,7 +16,7 @@ absl::StatusOr<ScratchFolder> ScratchFolder::Create() {
   std::error_code error;
   std::string path = std::filesystem::temp_directory_path(error) / "coppice.XXXXXX";
   if (error || mkdtemp(path.data()) == nullptr)
-    return absl::ErrnoToStatus(errno, fmt::format("{}: cannot be made", path));
+    return absl::ErrnoToStatus(errno, fmt::format("{} cannot be made", path));
   return ScratchFolder(std::move(path));
 }
 

@@ -95,7 +95,8 @@ absl::Status CheckOutputs(std::span<const std::string> inputs,
       return InvalidArgument("{}: this would be written over an input; give another path", output);
     if (!written.insert(identity).second)
       return InvalidArgument(
-          "{}: this would be written twice; give files and outputs different names", output);
+          "{}: this would be written twice; give each input file and each output a different name",
+          output);
   }
   return absl::OkStatus();
 }

@@ -49,7 +49,7 @@ absl::Status ReadObject(const JsonValue& object, TraceRows& rows) {
 absl::Status ReadSizes(const JsonValue& sizes, TraceRows& rows) {
   for (const JsonValue& pair : sizes) {
     if (!pair.is_array() || pair.size() != 2)
-      return rows.Error("sizes has an element that is not a pair",
+      return rows.Error("'sizes' has an element that is not a pair",
                         "give pairs of a size and its count");
     COPPICE_RETURN_IF_ERROR(ReadObject({{"size", pair[0]}, {"count", pair[1]}}, rows));
   }

@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<TimedRequest>> ReadRequests(const std::string& path,
     if (std::isnan(input) || std::isnan(output)) continue;
     if (input < 1 || output < 1 || input + output > static_cast<double>(kTokensMax))
       return InvalidArgument(
-          "{}:{}: the request has {} input tokens and {} output tokens; give at least 1 of each, "
+          "{}:{}: the request has {} input and {} output tokens; give at least 1 of each, "
           "and at most {} in total",
           path, columns.lines[i], input, output, kTokensMax);
     if (!std::isnan(arrival)) ++timed;

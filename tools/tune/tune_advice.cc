@@ -9,6 +9,8 @@
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
 
+#include "tools/support/text_table.h"
+
 namespace coppice {
 namespace {
 
@@ -58,8 +60,8 @@ void AdviseOnCount(const SizeHistogram& histogram,
   options.count = std::max<int64_t>(count / 2, 1);
   const std::optional<LearnedBuckets> fewer = Try(histogram, options);
   if (fewer && count > 1 && fewer->waste_pct - learned.waste_pct < kPointsUnnoticed)
-    advice.push_back(
-        fmt::format("{} buckets would do: {:.2f} %.", CountOf(*fewer), fewer->waste_pct));
+    advice.push_back(fmt::format("{} would be enough: waste {:.2f} %.",
+                                 Counted(CountOf(*fewer), "bucket"), fewer->waste_pct));
 }
 
 void AdviseOnTiles(const SizeHistogram& histogram,
@@ -71,8 +73,8 @@ void AdviseOnTiles(const SizeHistogram& histogram,
   const std::optional<LearnedBuckets> tiled = Try(histogram, options);
   if (tiled && tiled->waste_pct - learned.waste_pct < kPointsUnnoticed)
     advice.push_back(fmt::format(
-        "Multiples of {} (--align {}) would waste {:.2f} %, and fill tiles of matrix units.", kTile,
-        kTile, tiled->waste_pct));
+        "Multiples of {} (--align {}) would waste {:.2f} %, but would fill Tensor Core tiles.",
+        kTile, kTile, tiled->waste_pct));
 }
 
 void AdviseOnChunks(const SizeHistogram& histogram,
@@ -84,8 +86,8 @@ void AdviseOnChunks(const SizeHistogram& histogram,
     options.limit = chunk;
     const std::optional<LearnedBuckets> chunked = Try(Chunked(histogram, chunk), options);
     if (!chunked || learned.waste_pct - chunked->waste_pct < kPointsWorthChunks) continue;
-    advice.push_back(fmt::format("Prefills in chunks of {} would waste {:.2f} % with {} buckets.",
-                                 chunk, chunked->waste_pct, CountOf(*chunked)));
+    advice.push_back(fmt::format("Prefills in chunks of {} would waste {:.2f} % with {}.", chunk,
+                                 chunked->waste_pct, Counted(CountOf(*chunked), "bucket")));
     return;
   }
 }

@@ -42,8 +42,8 @@ absl::StatusOr<JointSize> PairOf(const std::vector<int64_t>& numbers,
                                  JointSize otherwise) {
   if (numbers.empty()) return otherwise;
   if (numbers.size() == 2) return JointSize{.a = numbers[0], .b = numbers[1]};
-  return InvalidArgument("{} has {} numbers for two columns; give {} A,B", option, numbers.size(),
-                         option);
+  return InvalidArgument("{} has {} for two columns; give {} A,B", option,
+                         Counted(std::ssize(numbers), "number"), option);
 }
 
 JointSize LargestOf(const JointHistogram& histogram) {
@@ -235,8 +235,8 @@ void PrintLearned(const TuneLearnOptions& options,
                {"presets", presets}},
               console);
   } else {
-    Print(console.out, "{} calls, {} buckets, expected waste {:.2f} %\n", histogram.mass(),
-          std::ssize(buckets) - learned.doublings, learned.score.waste_pct);
+    Print(console.out, "{} calls, {}, expected waste {:.2f} %\n", histogram.mass(),
+          Counted(std::ssize(buckets) - learned.doublings, "bucket"), learned.score.waste_pct);
     if (learned.doublings > 0)
       Print(console.out, "{} more, for sizes above all of these\n", learned.doublings);
     Print(console.out, "\n");
@@ -302,7 +302,7 @@ absl::Status ScorePairs(const TuneScoreOptions& options, const Console& console)
               console);
     return absl::OkStatus();
   }
-  Print(console.out, "{}: {} buckets, waste {:.2f} % of {} calls, {} without a bucket\n\n",
+  Print(console.out, "{}: {} buckets, waste {:.2f} % over {} calls, {} without a bucket\n\n",
         options.policy, policy.count(), score.waste_pct, score.calls, score.beyond);
   TextTable table("rrr", {"bucket", "calls", "waste"});
   for (const JointCell& cell : cells) {

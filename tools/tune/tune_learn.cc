@@ -123,10 +123,10 @@ void PrintReport(const LearnReport& report, std::FILE* out) {
         traffic.histogram.largest());
   if (traffic.weighed) Print(out, ", in {} weighted rows", traffic.rows);
   if (traffic.without_value > 0)
-    Print(out, "; {} rows have no value and are not counted", traffic.without_value);
+    Print(out, "; not counted: {} without a value", Counted(traffic.without_value, "row"));
   const std::span<const int64_t> buckets = report.learned.buckets;
   const auto doublings = static_cast<size_t>(report.learned.doublings);
-  Print(out, "\n\n{} buckets: {}\n", buckets.size() - doublings,
+  Print(out, "\n\n{}: {}\n", Counted(std::ssize(buckets) - report.learned.doublings, "bucket"),
         ShortList(buckets.first(buckets.size() - doublings)));
   if (doublings > 0)
     Print(out, "{} more, for sizes above all of these: {}\n", doublings,

@@ -79,12 +79,12 @@ Json JsonOf(const ScoreReport& report) {
 
 void PrintReport(const ScoreReport& report, std::FILE* out) {
   const PolicyScore& score = report.score;
-  Print(out, "{}: {} buckets up to {}, waste {:.2f} % of {} calls\n", report.name, score.buckets,
+  Print(out, "{}: {} buckets up to {}, waste {:.2f} % over {} calls\n", report.name, score.buckets,
         report.maximum, score.waste_pct, score.calls);
-  if (score.beyond > 0) Print(out, "{} calls are above all buckets\n", score.beyond);
-  if (score.refused > 0) Print(out, "{} calls are refused by the policy's guard\n", score.refused);
+  if (score.beyond > 0) Print(out, "calls above all buckets: {}\n", score.beyond);
+  if (score.refused > 0) Print(out, "calls that the policy's guard refuses: {}\n", score.refused);
   if (report.traffic.without_value > 0)
-    Print(out, "{} rows have no value and are not counted\n", report.traffic.without_value);
+    Print(out, "not counted: {} without a value\n", Counted(report.traffic.without_value, "row"));
   TextTable table("rrrr", {"bucket", "calls", "waste", "of all padding"});
   const double padding = score.cost - score.real_cost;
   for (const BucketScore& bucket : score.per_bucket) {

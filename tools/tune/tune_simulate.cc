@@ -52,8 +52,8 @@ absl::StatusOr<std::vector<int64_t>> StartBuckets(const TuneSimulateOptions& opt
   const absl::StatusOr<PaddingPolicy> start = ReadPolicy(options.start, limit, limit);
   if (!start.ok()) return InvalidArgument("--start: {}", MessageOf(start.status()));
   if (start->is_exact())
-    return InvalidArgument("--start {}: the policy exact pads nothing; give a policy with buckets",
-                           options.start);
+    return InvalidArgument(
+        "--start {}: the policy `exact` pads nothing; give a policy with buckets", options.start);
   return start->buckets();
 }
 
@@ -227,9 +227,9 @@ Json JsonOf(const TuneSimulateOptions& options, const SimulateReport& report) {
 void PrintRelearning(const RelearnRun& run, int64_t period, std::FILE* out) {
   Print(out, "\nrelearned: waste {:.2f} %; {:.2f} % with the first buckets\n", run.waste_pct,
         run.waste_at_rest_pct);
-  Print(out, "{} swaps recorded {} graphs, at most {} in one swap\n", run.swaps.size(),
-        run.recorded, run.recorded_most);
-  if (run.beyond > 0) Print(out, "{} steps are above the limit and are not counted\n", run.beyond);
+  Print(out, "{} recorded {}, at most {} in one swap\n", Counted(std::ssize(run.swaps), "swap"),
+        Counted(run.recorded, "graph"), run.recorded_most);
+  if (run.beyond > 0) Print(out, "steps above the limit, not counted: {}\n", run.beyond);
   TextTable table("rrrr", {"steps", "waste", "without", "graphs"});
   const size_t each = (run.periods.size() + kPeriodsShown - 1) / kPeriodsShown;
   auto swap = run.swaps.begin();

@@ -64,7 +64,7 @@ absl::Status AddFile(const std::string& path,
       continue;
     }
     if (std::isnan(weight))
-      return InvalidArgument("{}:{}: the row has a {} but no {}; give both", path, columns.lines[i],
+      return InvalidArgument("{}:{}: the row has {} but no {}; give both", path, columns.lines[i],
                              wanted[0].names[0], wanted[1].names[0]);
     counts.push_back({.size = static_cast<int64_t>(size), .count = weight});
   }
@@ -118,9 +118,8 @@ absl::StatusOr<JointHistogram> ReadJointTraffic(const TrafficOptions& options,
       const double b = columns.values[1][i];
       const double weight = WeightOf(columns, 2, i);
       if (std::isnan(a) || std::isnan(b) || std::isnan(weight))
-        return InvalidArgument(
-            "{}:{}: the row lacks a size or its count; give both sizes and the count", path,
-            columns.lines[i]);
+        return InvalidArgument("{}:{}: the row is incomplete; give two sizes and a count", path,
+                               columns.lines[i]);
       counts.push_back(
           {.size = {.a = static_cast<int64_t>(a), .b = static_cast<int64_t>(b)}, .count = weight});
     }
@@ -187,9 +186,8 @@ absl::StatusOr<JointCost> ReadJointCost(const TrafficOptions& options) {
   for (size_t i = 0; i < columns.lines.size(); ++i) {
     if (std::isnan(columns.values[0][i]) || std::isnan(columns.values[1][i]) ||
         std::isnan(columns.values[2][i]))
-      return InvalidArgument(
-          "{}:{}: the row lacks a size or its cost; give both sizes and the cost", path,
-          columns.lines[i]);
+      return InvalidArgument("{}:{}: the row is incomplete; give two sizes and a cost", path,
+                             columns.lines[i]);
     const JointSize size = {.a = static_cast<int64_t>(columns.values[0][i]),
                             .b = static_cast<int64_t>(columns.values[1][i])};
     const double cost = columns.values[2][i];

@@ -42,7 +42,7 @@ struct MemoryUsage {
   int64_t total = 0;       // The sum over all kinds. It is counted separately.
   int64_t total_peak = 0;  // The highest total so far.
   int64_t budget = 0;      // The most that the total may be; 0: no budget.
-  int64_t height = 0;      // Highest end of the plan of any recorded graph, over all lanes.
+  int64_t height = 0;      // Largest end offset in the plan of any recorded graph, over all lanes.
   int64_t eager_live = 0;  // Bytes in use in the eager windows.
   int64_t eager_peak = 0;  // Highest top of any eager window so far.
 

@@ -42,11 +42,11 @@ struct TraceOptions {
 // The trace of a session. Without one, its methods do nothing.
 class SessionTrace {
  public:
-  // Puts a mark with this name into the trace at the present time, for example where a phase of the
+  // Adds a mark with this name to the trace at the present time, for example where a phase of the
   // application begins. Names may repeat. Cost: allocates.
   void Mark(std::string_view name);
 
-  // Puts a request's times into the trace. Profilers compute percentiles from them. Errors:
+  // Adds a request's times to the trace. Profilers compute percentiles from them. Errors:
   // kInvalidArgument times or tokens are outside the ranges of RequestTimes.
   absl::Status NoteRequest(const RequestTimes& times);
 

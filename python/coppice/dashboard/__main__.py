@@ -20,7 +20,8 @@ Each model runs in a process of its own. The command writes a line of JSON for e
 output file, and next to it a page that shows all results. coppice.dashboard.lines describes the
 fields. All suites except "own" need pip install "coppice[dashboard]".
 
-Exit codes: 0 all are right; 1 one is wrong, fails, or takes too long; 2 a wrong option or file
+Exit codes: 0 all models are right; 1 a model is wrong, fails, or takes too long; 2 a wrong option
+or file
 
 Examples:
   python -m coppice.dashboard huggingface -o hf.jsonl
@@ -52,7 +53,7 @@ def parser():
     add("--device", choices=("cpu", "cuda"),
         help="cpu is the emulator (default: cuda if there is a GPU)")
     add("--limit", type=float, default=300, metavar="SECONDS",
-        help="limit of CPU time for one model (default %(default)s)")
+        help="CPU time limit per model (default %(default)s)")
     add("--jobs", type=int, default=1, metavar="N", help="number of parallel processes (default 1)")
     add("--seed", type=int, default=1, help="seed for weights, values and sizes (default 1)")
     add("--list", action="store_true", help="list the models, and run none")

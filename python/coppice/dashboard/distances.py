@@ -71,12 +71,12 @@ class Comparison:
             return
         known = exact() if exact is not None else None
         if known is None:
-            self.tell(f"{what}: {error:.1e} from eager")
+            self.tell(f"{what}: distance {error:.1e} from eager")
             return
         ours, eager = (farthest(one, known, scale) for one in (found, right))
         if not ours <= self.tolerance + FARTHER_MAX * eager:
-            self.tell(f"{what}: {error:.1e} from eager, {ours:.1e} from float64, where eager is "
-                      f"{eager:.1e}")
+            self.tell(f"{what}: distance {error:.1e} from eager; distance from float64: coppice "
+                      f"{ours:.1e}, eager {eager:.1e}")
 
     def tell(self, text):
         self.wrong = self.wrong or text

@@ -24,7 +24,7 @@ def totals(found):
     return {
         "models": len({one["model"] for one in found}), "runs": len(found),
         **{status: sum(one["status"] == status for one in found) for status in lines.STATUSES},
-        "lifted whole": sum(one["lifted"] == "full" for one in found),
+        "fully lifted": sum(one["lifted"] == "full" for one in found),
         "compile, s": lines.median(one["compile_s"] for one in ran),
         "beyond Inductor": lines.median(
             one["compile_s"] / one["inductor_s"] - 1 for one in ran if one["inductor_s"]),
@@ -108,8 +108,8 @@ def causes(found):
     rows = "".join(f"<tr><td class=number>{len(names)}<td>{escaped(cause)}"
                    f"<td>{escaped(', '.join(names[:6]))}{' …' if len(names) > 6 else ''}"
                    for cause, names in known[:CAUSES_MAX])
-    return ("<section><h2>Why runs are not right, or not lifted whole</h2><div class=wide><table>"
-            f"<thead><tr><th>runs<th>cause<th>of</thead><tbody>{rows}</tbody></table></div>"
+    return ("<section><h2>Why runs are not right, or not fully lifted</h2><div class=wide><table>"
+            f"<thead><tr><th>runs<th>cause<th>models</thead><tbody>{rows}</tbody></table></div>"
             "</section>")
 
 

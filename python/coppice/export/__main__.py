@@ -44,7 +44,7 @@ def parser():
     result.add_argument("--dynamic", action="append", default=[], metavar="NAME:AXIS=MIN..MAX",
                         help="a size that varies between calls")
     result.add_argument("--arch", default="80,90a",
-                        help="architectures: 80 gives PTX, 90a and 86:cubin give cubins "
+                        help="architectures: 80 gives PTX; 90a and 86:cubin each give a cubin "
                              "(default: %(default)s)")
     result.add_argument("--name", default="main", help="name of the program (default: %(default)s)")
     result.add_argument("--outputs", help="names of the outputs, such as logits,state")
@@ -131,7 +131,8 @@ def run(options):
     elif hasattr(module, "example_inputs"):
         args = tuple(module.example_inputs(name))
     else:
-        raise UsageError(f"no arguments: give --input, or example_inputs in {options.program}")
+        raise UsageError("no arguments: give --input, or define example_inputs(NAME) in the file "
+                         f"of {options.program}")
     package = exporter.export(
         model, args, name=options.name, dynamic=dynamic, archs=options.arch.split(","),
         outputs=options.outputs.split(",") if options.outputs else None, static=options.static,

@@ -28,7 +28,7 @@ FLOATS_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e5m2)
 def size():
     """The target of a node whose value is an expression of sizes. Called only if a subgraph is
     run."""
-    raise ExportError("subgraphs, such as those of cond or while_loop, cannot be exported")
+    raise ExportError("operators with subgraphs, such as cond and while_loop, cannot be exported")
 
 
 def retyped(tensor, dtype):
@@ -149,8 +149,8 @@ def write_one_type(layout, target):
     """As MutationLayoutSHOULDREMOVE.__init__."""
     known_write(layout, target)
     if target.get_dtype() != layout.get_buffer().get_dtype():
-        raise ExportError(f"a buffer of {layout.get_buffer().get_dtype()} is written as "
-                          f"{target.get_dtype()}")
+        raise ExportError(f"a buffer has the dtype {layout.get_buffer().get_dtype()}, but the "
+                          f"values written to it have the dtype {target.get_dtype()}")
 
 
 known_write = ir.MutationLayoutSHOULDREMOVE.__init__

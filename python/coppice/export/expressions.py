@@ -37,8 +37,9 @@ def text_of(expression, names=None):
     operations = len(OPERATION.findall(text))
     if len(text) > EXPRESSION_CHARACTERS_MAX or operations > EXPRESSION_OPERATIONS_MAX:
         raise ExportError(f"an expression has {len(text)} characters and {operations} names, "
-                          f"numbers, operators and calls; at most {EXPRESSION_CHARACTERS_MAX} and "
-                          f"{EXPRESSION_OPERATIONS_MAX} are allowed: {text[:80]}...")
+                          f"numbers, operators and calls; the limits are "
+                          f"{EXPRESSION_CHARACTERS_MAX} and {EXPRESSION_OPERATIONS_MAX}: "
+                          f"{text[:80]}...")
     return text
 
 

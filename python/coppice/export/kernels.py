@@ -47,16 +47,17 @@ def parse_architectures(texts):
     for text in texts:
         match = re.fullmatch(r"(?:sm_)?(\d{2,3})[af]?(?::(cubin|ptx))?", str(text))
         if not match:
-            raise ExportError(f"the architecture {text!r} is not of a form such as 80, 90a or "
-                              "86:cubin")
+            raise ExportError(f"the architecture {text!r} is not valid; give one such as 80, 90a "
+                              "or 86:cubin")
         capability = int(match[1])
         if capability not in CAPABILITIES:
-            raise ExportError(f"the architecture {text!r} is not one that Triton compiles for; "
+            raise ExportError(f"Triton does not support the architecture {text!r}; "
                               f"give one of {', '.join(map(str, CAPABILITIES))}")
         image_format = match[2] or ("cubin" if capability >= 90 else "ptx")
         result.append(Architecture(capability, image_format))
     if not result or len(set(result)) != len(result):
-        raise ExportError(f"give at least one architecture, and each only once, not {list(texts)}")
+        raise ExportError(f"the architectures are {list(texts)}; give at least one, and each only "
+                          "once")
     return result
 
 
@@ -107,7 +108,7 @@ def parameters_of(ptx, symbol):
         found = re.match(r"\.param\s+(?:\.align\s+\d+\s+)?\.([a-z])(\d+)\b", declaration)
         many = re.search(r"\[(\d+)\]", declaration)
         if not found:
-            raise ExportError(f"{symbol}: the PTX has a parameter declared as {declaration!r}")
+            raise ExportError(f"{symbol}: coppice cannot read the PTX parameter {declaration!r}")
         sizes.append(int(found[2]) // 8 * (int(many[1]) if many else 1))
     return sizes
 

@@ -116,9 +116,9 @@ class Lifter:
         unknown = sorted(symbol.name for symbol in expression.free_symbols
                          if symbol.name not in self.names)
         if unknown:
-            raise ExportError(f"the size {expression} depends on {', '.join(unknown)}, which is "
-                              "not a size of any input: it depends on data, or needs a dynamic "
-                              "axis")
+            raise ExportError(f"the size {expression} depends on {', '.join(unknown)}, and not "
+                              "only on sizes of inputs; either this size depends on data, or an "
+                              "axis must be dynamic")
         return text_of(expression, self.names)
 
     def texts(self, expressions):
@@ -159,7 +159,8 @@ class Lifter:
     def lift_attribute(self, node):
         value = node.meta.get("val")
         if not isinstance(value, torch.Tensor):
-            raise ExportError("subgraphs, such as those of cond or while_loop, cannot be exported")
+            raise ExportError("operators with subgraphs, such as cond and while_loop, cannot be "
+                              "exported")
         raise ExportError("Inductor made a constant tensor, which has no data without a device")
 
     def layout(self, tensor):
@@ -222,7 +223,7 @@ class Lifter:
     def lift_outputs(self, node, results):
         values = returned_values(node)
         if len(results) != len(values):
-            raise ExportError(f"only {len(values)} of {len(results)} outputs were lowered: "
+            raise ExportError(f"Inductor lowered only {len(values)} of {len(results)} outputs: "
                               f"{', '.join(results)}")
         for (name, expected), value in zip(results.items(), values):
             tensor = self.values.get(value) if value is not None else None
@@ -233,8 +234,8 @@ class Lifter:
             hints = hints_of(self.shape_env)
             if overlaps(*([int(sympy.sympify(size).xreplace(hints)) for size in part]
                           for part in (tensor.shape, tensor.strides))):
-                raise ExportError(f"elements of the output {name} share memory, like those of "
-                                  "expand and unfold; return a copy, made with .contiguous()")
+                raise ExportError(f"elements of the output {name} share memory, as after "
+                                  "expand or unfold; return a copy made with .contiguous()")
             self.return_tensor(name, tensor)
 
     def return_tensor(self, name, tensor):
@@ -358,7 +359,8 @@ class Lifter:
         if not isinstance(value, (int, float)):
             known = self.number(value)
             if known is None:
-                raise ExportError(f"{parameter} is not an integer, and varies: pass it as a tensor")
+                raise ExportError(f"{parameter} varies between calls and is not an integer: pass "
+                                  "it as a tensor")
             value = known if known.is_number else self.text(known)
         return kernels.number_argument(parameter, kind, value, multiple)
 

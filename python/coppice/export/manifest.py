@@ -52,13 +52,13 @@ def check_values(value, where):
     if isinstance(value, dict):
         for key, member in value.items():
             if not isinstance(key, str):
-                raise ExportError(f"{where or '/'}: the key {key!r} is not text")
+                raise ExportError(f"{where or '/'}: the key {key!r} is not a string")
             check_values(member, f"{where}/{key}")
     elif isinstance(value, (list, tuple)):
         for index, member in enumerate(value):
             check_values(member, f"{where}/{index}")
     elif isinstance(value, float):
-        raise ExportError(f"{where}: the floating-point number {value} must be text; write it "
+        raise ExportError(f"{where}: the floating-point number {value} must be a string; write it "
                           "with manifest.fraction")
     elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise ExportError(f"{where}: {value} does not fit into 64 bits")
@@ -125,8 +125,8 @@ class Package:
         known = self.constants.setdefault(check_name(name), constant)
         for field in ("dtype", "shape", "strides"):
             if known.get(field) != constant.get(field):
-                raise ExportError(f"two constants are called {name}: for one, {field} is "
-                                  f"{known.get(field)}, for the other {constant.get(field)}")
+                raise ExportError(f"two constants are called {name}, but have different {field}: "
+                                  f"{known.get(field)} and {constant.get(field)}")
         return name
 
     def add_program(self, name, program):

@@ -16,7 +16,7 @@ def check_output(where, lifted, value, dtype, shape_env, exact=True):
     if lifted.dtype != dtype:
         raise ExportError(f"{where} was compiled as {lifted.dtype}; the graph has {value.dtype}")
     if len(lifted.shape) != value.dim():
-        raise ExportError(f"{where} was compiled with {len(lifted.shape)} axes; the graph has "
+        raise ExportError(f"{where} was compiled with rank {len(lifted.shape)}; the graph has rank "
                           f"{value.dim()}")
     hints = hints_of(shape_env)
 

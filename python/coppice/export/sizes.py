@@ -93,8 +93,8 @@ def guards_of(shape_env, names):
     for condition in open_conditions(shape_env):
         unknown = {symbol.name for symbol in condition.free_symbols} - set(names)
         if unknown:
-            raise ExportError(f"the guard {condition} reads {', '.join(sorted(unknown))}, "
-                              "which is not a size of any input")
+            raise ExportError(f"the guard {condition} reads {', '.join(sorted(unknown))}, but "
+                              "guards may read only sizes of inputs")
         text = text_of(condition, names)
         if text not in result and text != 1:
             result.append(text)

@@ -170,11 +170,11 @@ def dynamic_shape(name, value, axes, dims):
     result = {}
     for axis, how in axes.items():
         if axis is None or not -value.dim() <= axis < value.dim():
-            raise ExportError(f"{name} has no axis {axis}; it has {value.dim()} axes")
+            raise ExportError(f"{name} has no axis {axis}; its rank is {value.dim()}")
         limits = {key: how[key] for key in ("min", "max") if key in how}
         if value.shape[axis] < 2:
-            raise ExportError(f"the example {name} has {value.shape[axis]} elements along the "
-                              f"dynamic axis {axis}; give an example with at least 2")
+            raise ExportError(f"the example {name} has size {value.shape[axis]} along the dynamic "
+                              f"axis {axis}; give an example with size 2 or more")
         if "name" in how:
             result[axis] = dims.setdefault(how["name"], Dim(how["name"], **limits))
         else:
@@ -325,8 +325,8 @@ def named(returned, names):
         names = ["output"] if len(returned) == 1 else [
             f"output_{index}" for index in range(len(returned))]
     if len(set(names)) != len(returned):
-        raise ExportError(f"there are {len(returned)} outputs, but the names are "
-                          f"{', '.join(names)}")
+        raise ExportError(f"the number of outputs is {len(returned)}, but the names are "
+                          f"{', '.join(names)}; give each output a name of its own")
     return dict(zip(names, returned))
 
 

@@ -157,7 +157,8 @@ class Recorder:
                          if symbol.name not in names)
         if unknown:
             raise ExportError(f"PyTorch cannot determine the size {expression} without running the "
-                              f"code: {', '.join(unknown)} is not a size of any input")
+                              f"code: it depends on {', '.join(unknown)}, and not only on sizes of "
+                              "inputs")
         return text_of(expression, names)
 
     def texts(self, values):
@@ -336,8 +337,8 @@ class Recorder:
         names = names or (["output"] if len(returned) == 1 else
                           [f"output_{index}" for index in range(len(returned))])
         if len(names) != len(returned):
-            raise ExportError(f"the code returns {len(returned)} tensors, but {len(names)} names "
-                              "are given")
+            raise ExportError(f"the number of returned tensors is {len(returned)}, but the number "
+                              f"of names is {len(names)}; give one name for each tensor")
         for name, tensor in zip(names, returned):
             if not isinstance(tensor, torch.Tensor):
                 raise ExportError(f"the output {name} is a {type(tensor).__name__}, not a "

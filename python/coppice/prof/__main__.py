@@ -11,8 +11,8 @@ from coppice.prof.command import Refused
 from coppice.prof.traced import Trace
 
 CODES = """\
-Exit codes: 0 success; 2 a wrong option, or a file of another format; 4 the output cannot be
-written; 6 host memory ran out
+Exit codes: 0 success; 2 a wrong option or file format; 4 the output cannot be written; 6 host
+memory ran out
 """
 EXPORT = f"""\
 Formats:
@@ -27,7 +27,7 @@ Formats:
   nsys-sidecar  JSON: the bucket of each graph
 `coppice prof export` writes JSON for chrome://tracing, and drawings for Graphviz.
 
-Totals are equal to those of `coppice prof summary`, to the byte.
+The totals match `coppice prof summary` to the byte.
 
 Examples:
   python -m coppice.prof export memory-viz t.trace -o t.pickle
@@ -37,8 +37,9 @@ Examples:
 {CODES}"""
 IMPORT = f"""\
 How much memory would this model need in one pool? Allocations become lifetimes, with a step per
-event of the file, and are planned like those of a graph. The peak of the allocated bytes is a lower
-bound. The difference between the plan and what the other allocator reserved is what you would save.
+event of the file. coppice plans them like the buffers of a graph. The peak of the allocated bytes
+is a lower bound. You would save the difference between what the other allocator reserved and the
+plan.
 
 Formats:
   memory-viz  a file that torch.cuda.memory._dump_snapshot wrote, or the same as JSON; nothing that
@@ -85,7 +86,7 @@ def parser():
     out("--mode", choices=MODES, help="memory-viz: what to show (default: history)")
     out("--json", action="store_true", help="memory-viz: write JSON instead of a pickle")
     out("--call", type=call_number, metavar="N",
-        help="path: the last call of the path (default: of the longest path)")
+        help="path: the call that the path ends at (default: the end of the longest path)")
     out("--lane", type=call_number, metavar="N", help="path: the lane of that call (default: 0)")
     into("format", metavar="FORMAT", choices=("memory-viz", "rmm-csv"))
     into("file", metavar="FILE", help="file written by the other allocator")
@@ -113,7 +114,7 @@ def check(options):
         raise Refused("--lane is the lane of the call that --call names; give --call, too")
     binary = options.format == "perfetto" or (viz and not options.json)
     if binary and not options.out and sys.stdout.isatty():
-        raise Refused(f"{options.format} is not text for a terminal; give -o FILE, or redirect it")
+        raise Refused(f"{options.format} is binary; give -o FILE, or redirect standard output")
 
 
 def write(path, data):

@@ -38,5 +38,5 @@ def lines(*arguments, verdicts=()):
         error = process.stderr.read().strip()
     if process.returncode and process.returncode not in verdicts:
         _, _, message = error.partition(": ")  # Behind the command's name.
-        raise Refused(message or f"coppice ended with {process.returncode}; run it by itself",
+        raise Refused(message or f"coppice exited with code {process.returncode}; run it by itself",
                       max(process.returncode, USAGE))

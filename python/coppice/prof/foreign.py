@@ -21,7 +21,7 @@ DEVICES_MAX = 4096
 
 ACTIVE = ("active_allocated", "active_pending_free", "active_awaiting_free")
 RESERVES = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
-SNAPSHOT = "give a file of torch.cuda.memory._dump_snapshot"
+SNAPSHOT = "give a file that torch.cuda.memory._dump_snapshot wrote"
 
 
 class Lifetimes:
@@ -130,8 +130,8 @@ def read_snapshot(path):
     try:
         value = within_memory(load, data)
     except MemoryError as error:
-        raise Refused(f"{path}: its values take too much memory; record less, with max_entries "
-                      "of _record_memory_history") from error
+        raise Refused(f"{path}: its values take too much memory; record less: set max_entries "
+                      "in _record_memory_history") from error
     except Exception as error:  # Whatever nonsense makes of a reader.
         why = " ".join(str(error).split())[:200] or type(error).__name__
         raise Refused(f"{path}: this is not the {kind} of a snapshot: {why}; {SNAPSHOT}") from error
@@ -174,7 +174,7 @@ class Snapshot:
             self.walked += 1
             if self.walked > ENTRIES_MAX:
                 raise Refused(f"{self.name}: there are more than {ENTRIES_MAX} events and blocks; "
-                              "record less, with max_entries of _record_memory_history")
+                              "record less: set max_entries in _record_memory_history")
             yield number, item if isinstance(item, dict) else {}
 
     def read_segments(self, segments):
@@ -215,7 +215,8 @@ class Snapshot:
                 continue
             if type(address) is not int or not whole(bytes):
                 raise self.error(f"device_traces[{device}][{number}]",
-                                 "it has no addr, or no size from 0 to 2^50")
+                                 "its addr or size is missing or not valid (a size is from 0 to "
+                                 "2^50)")
             if action in RESERVES:
                 grown += RESERVES[action] * bytes
                 most, reserves = max(most, grown), True
@@ -257,7 +258,7 @@ def quoted(text):
 def take_row(fields, lifetimes):
     """Raises ValueError, which says what is wrong with the row, and what to do."""
     if len(fields) != len(RMM_HEADER):
-        raise ValueError(f"the row has {len(fields)} fields, but the header has "
+        raise ValueError(f"the number of fields is {len(fields)}, but the header has "
                          f"{len(RMM_HEADER)}; give a log of RMM's logging adaptor")
     _, _, action, pointer, size, _ = fields
     if not re.fullmatch("[0-9]{1,16}", size) or not whole(int(size)):

@@ -70,8 +70,8 @@ class Path:
             raise Refused(f"the trace has no call {call} on lane {lane}; see `coppice prof why`")
         place = places[lane, call]
         if not self._calls[place][2]:
-            raise Refused(f"call {call} on lane {lane} and the calls that it builds on run without "
-                          "a graph; give another call")
+            raise Refused(f"call {call} on lane {lane}, and the calls that it depends on, all ran "
+                          "without a graph; choose another call")
         return place
 
 

@@ -25,8 +25,8 @@ def plan(lifetimes):
     """Figures of the device and of its plan. Raises Refused if there is none."""
     if (pairs := lifetimes.pairs()) > PAIRS_MAX:
         raise command.Refused(
-            f"{lifetimes.name}: device {lifetimes.device}: {len(lifetimes.rows)} allocations have "
-            f"{pairs} pairs that exist at the same time, but at most {PAIRS_MAX} can be planned; "
+            f"{lifetimes.name}: device {lifetimes.device}: {len(lifetimes.rows)} allocations form "
+            f"{pairs} pairs that overlap in time, but coppice plans at most {PAIRS_MAX} pairs; "
             "record less")
     planned = {"bound_bytes": 0, "height_bytes": 0, "gap": 1.0, "method": "empty"}
     if lifetimes.rows:
@@ -48,8 +48,8 @@ def ask_for_plan(lifetimes):
             return json.loads("".join(command.lines("plan", path, "--json", *SEARCH)))["files"][0]
         except command.Refused as error:
             why = str(error).replace(f"{path}: ", "")
-            raise command.Refused(f"{lifetimes.name}: device {lifetimes.device}: {why}; give sizes "
-                                  "that a device has") from error
+            raise command.Refused(f"{lifetimes.name}: device {lifetimes.device}: {why}; give a "
+                                  "file whose allocations fit on a device") from error
 
 
 def bytes_text(bytes):
@@ -70,11 +70,11 @@ def table(devices):
                      bytes_text(each["allocated_peak_bytes"]), bytes_text(each["height_bytes"]),
                      f"{each['gap']:.4f}", each["method"]))
         if count := each["live_before_the_events"]:
-            notes.append(f"note: on device {each['device']} {count} allocations are older than the "
-                         "first event; they count as allocated from the start")
+            notes.append(f"note: device {each['device']}: allocations older than the first event: "
+                         f"{count}; they count as allocated from the start")
         if count := each["requests_refused"]:
-            notes.append(f"note: on device {each['device']} {count} requests were refused; they "
-                         "are not in the plan")
+            notes.append(f"note: device {each['device']}: refused requests: {count}; they are not "
+                         "in the plan")
     widths = [max(map(len, column)) for column in zip(*rows)]
     lines = ["  ".join(["", *map(str.rjust, row[:-1], widths), row[-1]]) for row in rows]
     return "\n".join(lines + notes) + "\n"

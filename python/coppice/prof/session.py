@@ -22,7 +22,7 @@ def content_type(format="prometheus"):
 
 
 def mark(name, session=None):
-    """Puts a mark with this name into the trace of a session (None: the shared one), at the present
+    """Adds a mark with this name to the trace of a session (None: the shared one), at the present
     time. Does nothing without a trace."""
     (session or shared_session()).mark(name)
 
@@ -30,8 +30,8 @@ def mark(name, session=None):
 def request(
     id, *, first_token_ns, last_token_ns, input_tokens, output_tokens, session=None
 ):
-    """Puts the times of one request to a server into the trace of a session (None: the shared one),
-    for `coppice prof html` and `watch`: from its arrival to its first token and to its last token.
+    """Adds the times of one server request to the trace of a session (None: the shared one), for
+    `coppice prof html` and `watch`: from its arrival to its first token and to its last token.
     Does nothing without a trace."""
     (session or shared_session()).note_request(
         id,

@@ -128,7 +128,7 @@ def check_blocks(before, after):
     raise FailedPrecondition(
         f"the callable took memory from PyTorch's own pools while it was recorded: {named}{more}; "
         "replays would write to that memory after PyTorch has reused it: allocate on the thread "
-        "of the call, or before the call")
+        "that makes the call, or before the call")
 
 
 def describe(block):

@@ -139,8 +139,8 @@ class Compiler:
         if strict and frame.graph_break:
             reports.tell(report, frame.graph_break, strict, "leaves it to Python")
         if self.ignored:
-            reports.tell(report, f"the options name {', '.join(self.ignored)}, but no size is "
-                         f"called that; the sizes are {', '.join(frame.sizes)}", strict,
+            reports.tell(report, f"the options name {', '.join(self.ignored)}, but no size has "
+                         f"such a name; the sizes are {', '.join(frame.sizes)}", strict,
                          "ignores the name")
 
     def lift(self, module, original, inputs, report, flags, fallback):
@@ -236,7 +236,8 @@ def why_not(kind, ordinals):
 @functools.cache
 def warn_once(reason):
     """Warns once that something is missing for all functions of a device."""
-    log.warning("coppice: PyTorch runs all functions of this device: %s", reason)
+    log.warning("coppice is not used on this device; PyTorch runs every compiled function there: "
+                "%s", reason)
 
 
 def emulated(module):

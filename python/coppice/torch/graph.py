@@ -167,7 +167,7 @@ class LiftedGraph:
             return None
         if pair[0] == pair[1]:
             reports.tell(self.report, f"{names[0]} and {names[1]} are always equal, so they cannot "
-                         "have a policy of two sizes", self.strict, "ignores the policy")
+                         "have a policy for two sizes", self.strict, "ignores the policy")
             return None
         return pair
 
@@ -401,7 +401,7 @@ def seen(tensor, given):
     negated or conjugated, because the memory has other values."""
     tensor = elements_of(tensor, given)
     if given.mutated and (tensor.is_neg() or tensor.is_conj()):
-        raise InvalidArgument("it writes an argument that is negated or conjugated lazily")
+        raise InvalidArgument("it writes to an argument that is negated or conjugated lazily")
     return in_parts(tensor.resolve_conj().resolve_neg())
 
 

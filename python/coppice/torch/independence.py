@@ -111,7 +111,7 @@ class Trace:
                    if key not in shapes):
                 return Verdict(f"{name} computes with this size{line_of(node)}")
             if not rule(self, node, given):
-                return Verdict(f"{name} mixes elements along this size{line_of(node)}")
+                return Verdict(f"{name} mixes elements along this dimension{line_of(node)}")
         return Verdict()
 
     def carries_number(self, value):

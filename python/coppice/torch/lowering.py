@@ -386,7 +386,7 @@ class GraphLifter(Lifter):
         if base is not None:
             offset -= size_of(base.storage_offset()) * base.itemsize / value.itemsize
             if within and offset.is_negative:
-                raise ExportError("a result begins before the tensor that has its memory")
+                raise ExportError("a result begins before the tensor that it is a view of")
         return Layout(value.dtype, self.texts(map(size_of, value.shape)),
                       self.texts(map(size_of, value.stride())), self.text(offset))
 

@@ -16,8 +16,8 @@
                      maximum is 65,536 if neither policy nor torch gives one
     claim            what padding may hold, in the words of coppice.claims; without a claim nothing
                      is padded: "any" (bits), "row_independent", "finite" or "fill"; ("finite",
-                     absolute, relative) if live outputs are only that close. {"x:0": ...} is for
-                     single sizes, and {"*": ...} for all others. A claim about all sizes holds for
+                     absolute, relative) if live outputs may differ by that much. {"x:0": ...} is
+                     for single sizes, and {"*": ...} for others. A claim about all sizes holds for
                      sizes that are marked (torch._dynamo.mark_dynamic) or named in claim or policy,
                      which is the caller's promise. It also holds for sizes that the graph itself
                      proves independent: nothing sums, sorts or reverses along them, or asks how
@@ -166,7 +166,7 @@ def parse(options, mode=None):
     for name in (*given["policy"], *(name for pair in given["joint"] for name in pair)):
         if given["claim"].get(name, given["claim"].get(ALL)) is None:
             whose = "all sizes" if name == ALL else name
-            raise ValueError(f"coppice: a policy of {whose} pads nothing without a claim; add "
+            raise ValueError(f"coppice: a policy for {whose} pads nothing without a claim; add "
                              f"claim={FORMS}")
     for name in ("poison", "fills"):
         if given.get(name) and not any(given["claim"].values()):

@@ -126,11 +126,11 @@ def drawn(trace, eager, kind):
     on their position, counted row by row, so that the backward graph can draw them again."""
     for node in trace.nodes():
         if is_random(node) and eager:
-            return (f"{name_of(node)} draws a number of random numbers that depends on this size, "
-                    f"but fallback_random promises the random numbers of eager{line_of(node)}")
+            return (f"{name_of(node)} draws more random numbers if this size is padded, but "
+                    f"fallback_random promises the random numbers of eager{line_of(node)}")
         if name_of(node) in SEEDED and kind == "forward" and trace.axes(node) - {0}:
-            return (f"{name_of(node)} draws random numbers along this size, which the backward "
-                    f"graph draws again without padding{line_of(node)}")
+            return (f"{name_of(node)} draws random numbers along this dimension, which the "
+                    f"backward graph draws again without padding{line_of(node)}")
     return ""
 
 
@@ -155,8 +155,8 @@ def written(trace, names, options):
         varying = [rows for _, rows in filled if not isinstance(rows, int)]
         target = names.get(found.target, "")
         if varying:
-            return (f"{name_of(node)} writes to {target or 'a tensor'} whose number of rows "
-                    "varies, so a fill may lie outside of them; fix the number with "
+            return (f"{name_of(node)} writes to {target or 'a tensor'}, whose number of rows "
+                    "varies, so the row that a fill names may not exist; fix the number with "
                     f"torch._dynamo.mark_static{line_of(node)}")
         if not filled:
             return advice(node, target, sorted(
@@ -170,9 +170,10 @@ def written(trace, names, options):
 def advice(node, target, indices):
     said = []
     if indices:
-        said.append(f"name a row that nobody reads with fills={{{indices[0]!r}: ...}}")
+        said.append(f"use fills={{{indices[0]!r}: ...}} to name a row that nobody reads")
     if target:
-        said.append(f"promise with claim={{{target!r}: \"written\"}} that nobody reads these rows")
+        said.append(f"use claim={{{target!r}: \"written\"}} to promise that nobody reads these "
+                    "rows")
     return (f"{name_of(node)} writes rows of padding to {target or 'a tensor'}"
             f"{': ' * bool(said)}{', or '.join(said)}{line_of(node)}")
 

@@ -86,8 +86,8 @@ class InPlace:
             return self.find_bound(graph, tensors)
         except (InvalidArgument, OutOfRange, ResourceExhausted) as error:
             self.written = {} if self.registered is None else self.written
-            reports.tell(graph.report, f"inputs that stay at their addresses are copied: {error}",
-                         False)
+            reports.tell(graph.report, "each call copies the inputs that could be used in place: "
+                         f"{error}", False)
             return None
 
     def register(self, graph, tensors):

@@ -27,8 +27,8 @@ def count_from_arguments(graph):
         begin = size_of(value_of(seen.storage_offset() if offset is None else offset))
         begin -= size_of(given.storage_offset())
         if not begin.is_Integer:
-            raise ExportError(f"as_strided reads {root.name} from element {begin} on, which "
-                              "varies between calls")
+            raise ExportError(f"as_strided reads {root.name} from element {begin} on, and this "
+                              "offset varies between calls")
         if not holds([map(hint_of, part) for part in (given.shape, given.stride())],
                      [map(hint_of, part) for part in layout], int(begin)):
             raise ExportError(f"as_strided reads elements outside of {root.name}, the tensor that "

@@ -202,7 +202,7 @@ class Testing:
         if not self.device.end():
             item.warn(pytest.PytestWarning(
                 "coppice: something still refers to memory of this test's device; that memory is "
-                "gone, and the next test continues this test's order of work"))
+                "freed, and the next test runs on the same device, without a new seed"))
 
     def pytest_sessionfinish(self):
         self.read_counts()

@@ -79,8 +79,8 @@ class Compare:
         for name, tensor in results.items():
             apart = difference(self.first[1][name], tensor)
             if apart:
-                raise Error(f"{tuner.base_fn.__name__}: {name} differs between configurations: "
-                            f"{apart} between ({self.first[0]}) and ({config})")
+                raise Error(f"{tuner.base_fn.__name__}: {name} differs between configurations "
+                            f"in {apart}: ({self.first[0]}) and ({config})")
         return 1.0
 
 

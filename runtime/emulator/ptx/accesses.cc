@@ -393,8 +393,8 @@ void Accesses::ReportRace(
       unfenced ? "no fence.proxy.async" : "nothing");
   if (kind == Finding::Kind::kReplicas)
     message +=
-        "; the compiler rounded copies of the same value differently, and Triton's "
-        "enable_fp_fusion=False avoids this";
+        "; the compiler rounded copies of the same value differently; to avoid this, launch the "
+        "Triton kernel with enable_fp_fusion=False";
   if (doubtful) {
     state_.findings.ReportDoubtful(actor.where(), std::move(message), access.address);
   } else {

@@ -19,7 +19,7 @@ std::string WhyNot(const TensorMap& map, int rank) {
   const unsigned element = TensorMap::BytesOf(map.type);
   if (map.last_dimension + 1 != rank || element == 0 || map.swizzle >= kSwizzleModes ||
       map.fill > 1)
-    return fmt::format("is not a valid tensor map of {} dimensions", rank);
+    return fmt::format("is not a valid {}-dimensional tensor map", rank);
   if (map.interleave != 0) return "has an interleaved layout, which the emulator does not support";
   const uint32_t row = (map.last_in_box[0] + 1U) * element;
   if (row % kSwizzleUnit != 0)
@@ -28,7 +28,7 @@ std::string WhyNot(const TensorMap& map, int rank) {
     return fmt::format("has rows of {} bytes, more than its swizzle of {} bytes", row,
                        kSwizzleUnit << map.swizzle);
   if (map.address % kSwizzleUnit != 0)
-    return fmt::format("has address {:#x}, not a multiple of {}", map.address, kSwizzleUnit);
+    return fmt::format("has global address {:#x}, not a multiple of {}", map.address, kSwizzleUnit);
   for (int i = 1; i < rank; ++i) {
     if (map.strides[i - 1] % kSwizzleUnit != 0)
       return fmt::format("has a stride of {} bytes, not a multiple of {}", map.strides[i - 1],

@@ -183,8 +183,8 @@ class InitializerParser {
     do {
       if (count == rows_[depth])
         return cursor_.Refuse(
-            fmt::format("there are more initial values than the {} elements of '{}'", rows_[depth],
-                        variable_.name));
+            fmt::format("too many initial values: the limit is {} in this dimension of '{}'",
+                        rows_[depth], variable_.name));
       const int64_t element = first + stride * count++;
       if (element >= kArrayElementsMax)
         return cursor_.Refuse(fmt::format("'{}' has more than 2^32 elements", variable_.name));
@@ -252,7 +252,9 @@ bool ParseVariables(Cursor& cursor, Linkage linkage, std::vector<Variable>* vari
     if (!ParseDeclarator(cursor, &variable)) return false;
     if (cursor.Accept('=')) {
       if (variable.space != Space::kGlobal && variable.space != Space::kConst)
-        return cursor.Refuse(fmt::format("'{}' cannot have an initial value", variable.name));
+        return cursor.Refuse(
+            fmt::format("'{}' cannot have an initial value; only .global and .const variables can",
+                        variable.name));
       if (!InitializerParser(cursor, &variable).Parse()) return false;
       CloseArray(&variable);
     }

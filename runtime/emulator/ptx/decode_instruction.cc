@@ -228,7 +228,7 @@ bool FunctionDecoder::DecodeVector(char letter,
   const Register* found = FindRegister(operand, &slot);
   if (found == nullptr || static_cast<size_t>(found->vector) != elements ||
       elements > kComponents.size())
-    return Fail(fmt::format("this operand must be a vector of {} elements", elements));
+    return Fail(fmt::format("an operand must be a vector of length {}", elements));
   for (size_t i = 0; i < elements; ++i) {
     Operand element = operand;
     element.component = kComponents[i];
@@ -309,7 +309,7 @@ bool FunctionDecoder::AppendPlaces(const Operand& list, std::vector<Place>* plac
   for (const Operand& element : list.elements) {
     const DecoderState::Placed* variable = state_->FindVariable(element.name);
     if (element.kind != Operand::Kind::kName || variable == nullptr || variable->in_bank)
-      return Fail("an argument of a call must be a .param variable of the caller");
+      return Fail("an argument or result of a call must be a .param variable of the caller");
     places->push_back(variable->place);
   }
   return true;

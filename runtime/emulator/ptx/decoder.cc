@@ -15,6 +15,14 @@ namespace {
 
 constexpr int kBitsPerByte = 8;
 
+// What a register of so many bytes has, and what an instruction wants of one; 0: a predicate.
+std::string HasText(int bytes) {
+  return bytes == 0 ? "is a predicate" : fmt::format("has {} bits", bytes * kBitsPerByte);
+}
+std::string WantedText(int bytes) {
+  return bytes == 0 ? "a predicate" : fmt::format("{} bits", bytes * kBitsPerByte);
+}
+
 // The bits of a float as a register of `bytes` has them; nothing: no float has so many.
 std::optional<uint64_t> FloatConstantBits(const Operand& operand, int bytes) {
   const bool wide = operand.kind == Operand::Kind::kFloat64;
@@ -83,7 +91,7 @@ std::optional<Slot> FunctionDecoder::Read(const Operand& operand, int bytes) {
     case Operand::Kind::kName:
       return ReadName(operand, bytes);
     default:
-      Fail("this operand must be a register or a constant");
+      Fail("an operand must be a register or a constant");
       return std::nullopt;
   }
 }
@@ -92,8 +100,8 @@ std::optional<Slot> FunctionDecoder::ReadName(const Operand& operand, int bytes)
   const auto check = [&](const Slot& slot, int has) -> std::optional<Slot> {
     if (has == bytes && !operand.negated) return slot;
     Fail(has == bytes ? fmt::format("'{}' must not be negated", operand.name)
-                      : fmt::format("'{}' has {} bits, but {} are read", operand.name,
-                                    has * kBitsPerByte, bytes * kBitsPerByte));
+                      : fmt::format("'{}' {}, but the instruction reads {}", operand.name,
+                                    HasText(has), WantedText(bytes)));
     return std::nullopt;
   };
   Slot slot;
@@ -109,7 +117,7 @@ std::optional<Slot> FunctionDecoder::ReadName(const Operand& operand, int bytes)
     if (variable->in_bank)
       return state_->constants.Find(static_cast<uint64_t>(variable->place.offset) + operand.bits,
                                     bytes);
-    Fail(fmt::format("the address of '{}' depends on the call, so only a 64-bit mov can read it",
+    Fail(fmt::format("the address of '{}' depends on the call, so only mov can read it",
                      operand.name));
     return std::nullopt;
   }
@@ -120,7 +128,7 @@ std::optional<Slot> FunctionDecoder::ReadName(const Operand& operand, int bytes)
     return std::nullopt;
   }
   if (relocated && bytes != kAddressBytes) {
-    Fail(fmt::format("the address of '{}' has 64 bits, so this operand must have 64 bits",
+    Fail(fmt::format("the address of '{}' has 64 bits, so the instruction must read 64 bits",
                      operand.name));
     return std::nullopt;
   }
@@ -132,20 +140,20 @@ std::optional<Slot> FunctionDecoder::Write(const Operand& operand, int bytes) {
   Slot slot;
   const Register* found = FindRegister(operand, &slot);
   if (found == nullptr) {
-    Fail(operand.name.empty() ? "this operand is written, so it must be a register"
+    Fail(operand.name.empty() ? "the instruction writes to an operand that is not a register"
                               : fmt::format("'{}' is not a register", operand.name));
     return std::nullopt;
   }
   if (found->bytes == bytes) return slot;
-  Fail(fmt::format("'{}' has {} bits, but {} are written", operand.name,
-                   found->bytes * kBitsPerByte, bytes * kBitsPerByte));
+  Fail(fmt::format("'{}' {}, but the instruction writes {}", operand.name, HasText(found->bytes),
+                   WantedText(bytes)));
   return std::nullopt;
 }
 
 std::optional<Slot> FunctionDecoder::ReadPredicate(const Operand& operand) {
   if (operand.kind == Operand::Kind::kName || operand.kind == Operand::Kind::kInteger)
     return Read(operand, 0);
-  Fail("this operand must be a predicate");
+  Fail("an operand must be a predicate");
   return std::nullopt;
 }
 
@@ -156,13 +164,13 @@ std::optional<Slot> FunctionDecoder::WritePredicate(const Operand& operand) {
 std::optional<uint64_t> FunctionDecoder::Integer(const Operand& operand) {
   if (operand.kind == Operand::Kind::kInteger) return operand.bits;
   if (operand.kind == Operand::Kind::kName && operand.name == "WARP_SZ") return kLanes;
-  Fail("this operand must be an integer constant");
+  Fail("an operand must be an integer constant");
   return std::nullopt;
 }
 
 std::optional<FunctionDecoder::Address> FunctionDecoder::ReadAddress(const Operand& operand) {
   if (operand.kind != Operand::Kind::kAddress) {
-    Fail("this operand must be an address");
+    Fail("an operand must be an address");
     return std::nullopt;
   }
   if (operand.name.empty()) return Address{.base = kWideZero, .offset = operand.bits};

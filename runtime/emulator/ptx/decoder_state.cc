@@ -108,8 +108,10 @@ Place DecoderState::Append(const Variable& variable, bool in_bank, int64_t* end)
   Place place{std::string(variable.name), *end, variable.bytes()};
   if (place.bytes > kOwnMemoryMax - *end) {
     if (error.empty())
-      error = fmt::format("line {}: '{}' does not fit; a thread may use at most {} bytes",
-                          variable.line, variable.name, kOwnMemoryMax);
+      error = fmt::format(
+          "line {}: '{}' does not fit; the .local and .param variables of a function may take at "
+          "most {} bytes",
+          variable.line, variable.name, kOwnMemoryMax);
     place.bytes = 0;
   }
   *end += place.bytes;

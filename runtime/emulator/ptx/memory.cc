@@ -132,15 +132,15 @@ std::byte* Memory::Find(Space space, const Access& access) {
         if (rank > members.size())
           return Refuse(
               access, Finding::Kind::kIllegalAddress,
-              fmt::format("in shared memory of block {}, but the cluster has only {} blocks",
+              fmt::format("in shared memory of the block of rank {}, but the cluster size is {}",
                           rank - 1, members.size()));
         offset &= (uint64_t{1} << kRankShift) - 1;
         block = members[rank - 1];
         if (!block->running)
-          return Refuse(
-              access, Finding::Kind::kIllegalAddress,
-              fmt::format("in shared memory of block {} of the cluster, but this block has ended",
-                          rank - 1));
+          return Refuse(access, Finding::Kind::kIllegalAddress,
+                        fmt::format("in shared memory of the block of rank {} in the cluster, but "
+                                    "this block has ended",
+                                    rank - 1));
       }
       const std::span<std::byte> shared = block->shared;
       if (inside(offset, shared.size())) {

@@ -327,7 +327,7 @@ class FunctionValidator {
         const int64_t bytes = operand.kind == Operand::Kind::kFloat32 ? 4 : 8;
         if (wanted == TypeClass::kFloat || (wanted == TypeClass::kBits && SizeOf(type) == bytes))
           return absl::OkStatus();
-        return Refuse(instruction.line, "{} does not take this floating-point number",
+        return Refuse(instruction.line, "the type of a floating-point number does not match {}",
                       instruction.opcode);
       }
       case Operand::Kind::kVector:
@@ -392,12 +392,13 @@ class FunctionValidator {
     };
     if (opcode.spaces.empty()) return absl::OkStatus();
     if (opcode.name == "st" && opcode.spaces.front() == Space::kConst)
-      return Refuse(instruction.line, "{} writes constants", instruction.opcode);
+      return Refuse(instruction.line, "{} cannot write constants", instruction.opcode);
     if (opcode.spaces.front() != Space::kParam) return absl::OkStatus();
     if (opcode.name == "st" && is_among(function_.type.parameters))
-      return Refuse(instruction.line, "{} writes a parameter", instruction.opcode);
+      return Refuse(instruction.line, "{} cannot write a parameter of its function",
+                    instruction.opcode);
     if (opcode.name == "ld" && is_among(function_.type.returns))
-      return Refuse(instruction.line, "{} reads a return value of the function",
+      return Refuse(instruction.line, "{} cannot read a return value of its function",
                     instruction.opcode);
     return absl::OkStatus();
   }

@@ -83,7 +83,7 @@ std::string OfBarrier(const Instruction& instruction) {
   if (!arrives && !Has(opcode, ".expect_tx") && !Has(opcode, ".complete_tx"))
     return "works only on an mbarrier of its own block";
   if (arrives && instruction.operands.front().kind != Operand::Kind::kSink)
-    return "returns no state for another block's barrier: write _ as its result";
+    return "returns no state for another block's barrier: write _ for the result";
   return {};
 }
 

@@ -84,7 +84,7 @@ void WarpgroupProducts::Start(Warp& warp,
                         Meet(product.accumulators, other.accumulators));
     if (!clash) continue;
     Report(warp, fmt::format("starts a product that uses registers of the product on line {}, "
-                             "which nothing has waited for",
+                             "but nothing has waited for that product",
                              other.instr->line));
     break;
   }
@@ -125,9 +125,11 @@ void WarpgroupProducts::Touch(Warp& warp, std::span<const Slot> registers, bool 
   const Registers touched = Of(warp, registers);
   for (const Product& product : queue.products) {
     if (!Meet(touched, product.accumulators) && !Meet(touched, product.fragments)) continue;
-    Report(warp,
-           fmt::format("touches a register of the product on line {}, which nothing has waited for",
-                       product.instr->line));
+    Report(
+        warp,
+        fmt::format(
+            "touches a register of the product on line {}, but nothing has waited for that product",
+            product.instr->line));
     break;
   }
   if (moves) return;

@@ -107,7 +107,7 @@ void LintShared(const LintedTarget& linted) {
   if (most > 0 && bytes > most)
     linted.Error(
         "shared-limit", linted.place / "shared_bytes", std::to_string(linted.target.shared_bytes),
-        fmt::format("together with {} static bytes this makes {}, but a block of {} has at most {}",
+        fmt::format("with {} static bytes the block needs {}, but on {} a block has at most {}",
                     linted.facts.shared_bytes, bytes, NameOf(linted.architecture), most),
         "compile the kernel for smaller tiles or fewer stages");
 }

@@ -89,10 +89,11 @@ class Memory {
     const int64_t a = copy.to.offset.At(point_.values).value + to_shift;
     const int64_t b = copy.from.offset.At(point_.values).value + from_shift;
     if (to == from && bytes > 0 && std::max(a, b) - std::min(a, b) < bytes)
-      lint_.report.Error("memcpy-overlap", place, fmt::format("{} bytes", bytes),
-                         fmt::format("the copy from byte {} to byte {} of {} overlaps itself, {}",
-                                     b, a, lint_.buffer(to).name, lint_.Sizes(point_)),
-                         "copy through a temporary");
+      lint_.report.Error(
+          "memcpy-overlap", place, fmt::format("{} bytes", bytes),
+          fmt::format("the source at byte {} and the destination at byte {} of {} overlap, {}", b,
+                      a, lint_.buffer(to).name, lint_.Sizes(point_)),
+          "copy through a temporary");
   }
 
   // Outputs that nothing wrote, or not all of.

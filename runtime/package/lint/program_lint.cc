@@ -50,7 +50,7 @@ ProgramLint::ProgramLint(const Manifest& of, const Program& linted, int64_t poin
   points = PointsOf(program, guards, std::min(points_max, most));
   if (points.empty())
     report.Error("no-sizes", place / "guards", fmt::format("{} guards", guards.size()),
-                 "no allowed sizes that were tried satisfy the guards, so nothing can run",
+                 "none of the allowed sizes that lint tried passes the guards, so nothing can run",
                  "correct the guards, or min, max and multiple_of of the symbols");
 }
 
@@ -80,7 +80,7 @@ std::optional<int64_t> ProgramLint::Evaluate(const Amount& amount,
   if (computed.ok()) return computed.value;
   report.Error("arithmetic", at, TextOf(amount),
                fmt::format("{} {}", NameOf(computed.fault), Sizes(point)),
-               "bound the symbols with max or a guard, or rewrite the expression");
+               "limit the symbols with `max` or a guard, or rewrite the expression");
   return std::nullopt;
 }
 
@@ -121,7 +121,7 @@ std::optional<int64_t> ProgramLint::SpanOf(std::span<const Amount> shape,
   if (!overflows) return bytes;
   report.Error("arithmetic", at / "shape", shape.empty() ? "" : TextOf(shape.front()),
                fmt::format("more than 2^63 bytes {}", Sizes(point)),
-               "bound the symbols with max or a guard");
+               "give the symbols an upper bound, with `max` or a guard");
   return std::nullopt;
 }
 

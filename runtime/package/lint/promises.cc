@@ -145,8 +145,8 @@ class PaddingWalk {
         lint_.report.Add(
             Severity::kWarning, "claim-reader", lint_.place / "symbols" / symbol.name / "claim",
             buffer.name,
-            fmt::format("the step at {} computes this buffer, which has no axis {}, from data "
-                        "padded along that axis, and no step on the way reads a length",
+            fmt::format("the step at {} computes this buffer from data that is padded along {}; "
+                        "the buffer has no such axis, and no step in between reads a length",
                         place.pointer(), symbol.name),
             "pass {\"real\": ...} or lengths to the kernel, or claim \"padding\": \"fill\"");
     }

@@ -121,7 +121,8 @@ void LintNames(const Program& program, Report& report) {
                     [&](const Symbol& symbol) { return symbol.scalar == static_cast<int>(i); });
     if (!program.scalars[i].parameter && !sizes && !read.contains(program.symbols.size() + i))
       Note(report, "scalar-unused", place / "scalars" / program.scalars[i].name,
-           program.scalars[i].name, "each of its values has its own graphs, but nothing reads it");
+           program.scalars[i].name,
+           "nothing reads this scalar, but each of its values gets graphs of its own");
   }
 }
 

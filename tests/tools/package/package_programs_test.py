@@ -447,7 +447,7 @@ class RefusalTest(PackageTests):
         self.refuse("run", package, "--input", self.save("x", np.zeros(4, "i4")),
                     says=("x.npy", "i32 [4]", "f32"))
         self.refuse("run", package, "--input", self.save("x", np.zeros((4, 4), "f4")),
-                    says=("x.npy", "f32 [4, 4]", "1 axes"))
+                    says=("x.npy", "f32 [4, 4]", "has rank 1"))
         self.refuse("run", package, "--input", self.save("x", np.zeros(4, "f4")), "--extent", "n=5",
                     says=("'n' is 4", "5 before"))
 

@@ -35,7 +35,8 @@ absl::StatusOr<ExportFormat> ParseExportFormat(const std::string& text) {
   for (int i = 0; i < kExportFormatCount; ++i)
     if (text == NameOf(static_cast<ExportFormat>(i))) return static_cast<ExportFormat>(i);
   return InvalidArgument(
-      "'{}' is not a format; give chrome or dot, or see `python -m coppice.prof export --help`",
+      "'{}' is not a format; give chrome or dot; `python -m coppice.prof export --help` lists "
+      "others",
       text);
 }
 

@@ -12,6 +12,7 @@
 
 #include "tools/prof/export/text_formats.h"
 #include "tools/support/byte_text.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -43,11 +44,11 @@ class GraphTree {
   std::string Draw() const {
     const TraceSummary summary = SummaryOf(session_);
     std::string text = fmt::format(
-        "digraph \"{0}\" {{\n  graph [labelloc=t, fontname=monospace, label=\"{0}\\l{1} graphs "
+        "digraph \"{0}\" {{\n  graph [labelloc=t, fontname=monospace, label=\"{0}\\l{1} "
         "recorded, {2} evicted\\l{3} bytes at most, {4} at the end\\l\"];\n"
         "  node [shape=box, fontname=monospace];\n  edge [fontname=monospace];\n",
-        DotText("coppice on " + trace_.device), summary.calls.recorded, summary.calls.evicted,
-        summary.total.peak, summary.total.at_end);
+        DotText("coppice on " + trace_.device), Counted(summary.calls.recorded, "graph"),
+        summary.calls.evicted, summary.total.peak, summary.total.at_end);
     for (int lane = 0; lane < trace_.lanes; ++lane)
       text += DrawLane(lane);
     for (const auto& [edge, calls] : edges_) {
@@ -109,15 +110,17 @@ class GraphTree {
         around += region.bytes();
       const bool gone = evicted_.contains(place.node);
       text += fmt::format(
-          "    {} [label=\"{}\\lnode {}, {} calls\\lplan of {}, around {} of live "
+          "    {} [label=\"{}\\lnode {}, {}\\lplan of {}, around {} of live "
           "outputs\\l\"{}];\n",
-          IdOf(place), DotText(NameOfBucket(trace_, node.bucket)), node.id, CallsOf(place),
-          FormatBytes(node.height), FormatBytes(around), gone ? ", style=dashed" : "");
+          IdOf(place), DotText(NameOfBucket(trace_, node.bucket)), node.id,
+          Counted(CallsOf(place), "call"), FormatBytes(node.height), FormatBytes(around),
+          gone ? ", style=dashed" : "");
     }
     for (const auto& [place, calls] : calls_) {
       if (place.node >= 0 || BucketOf(place).lane != lane) continue;
-      text += fmt::format("    {} [label=\"{}\\l{} calls without a graph\\l\", shape=ellipse];\n",
-                          IdOf(place), DotText(NameOfBucket(trace_, place.bucket)), calls);
+      text += fmt::format("    {} [label=\"{}\\l{} without a graph\\l\", shape=ellipse];\n",
+                          IdOf(place), DotText(NameOfBucket(trace_, place.bucket)),
+                          Counted(calls, "call"));
     }
     return text + "  }\n";
   }

@@ -67,7 +67,7 @@ class Findings {
     const PoolTrace& trace = facts_.trace;
     if (trace.dropped > 0) {
       Add(Level::kHigh, "timeline", fmt::format("{} lost", Counted(trace.dropped, "event")),
-          "A ring was full, so counts are too low and some bytes may be missing.",
+          "A ring buffer was full, so counts are too low and some bytes may be missing.",
           "Make TraceOptions::events_per_lane larger, or set wait_when_full.");
     }
     if (!trace.ended) {
@@ -125,8 +125,8 @@ class Findings {
       Add(of_peak >= kNoticed ? LevelOf(of_peak) : Level::kLow, "buckets",
           fmt::format("Bucket {}{} is rarely used, but holds {}", facts_.NameOf(drop.bucket),
                       LaneText(drop.bucket), FormatBytes(drop.freed_bytes())),
-          fmt::format("{}, {} of all calls. Without this bucket, {} of plans and an estimated {} "
-                      "of graphs are free, and its calls run {}.",
+          fmt::format("{}, {} of all calls. Dropping the bucket frees {} of plans and an estimated "
+                      "{} of graphs; its calls then run {}.",
                       Counted(drop.calls, "call"), Percentage(calls),
                       FormatBytes(drop.mapped_bytes), FormatBytes(drop.exec_bytes),
                       drop.served_by < 0 ? "without a graph"
@@ -142,10 +142,12 @@ class Findings {
       exec = AddUpTo(exec, bucket.exec_bytes);
     const double share = ShareOf(exec, peak_);
     if (share < kCostly) return;
+    const int64_t left = GraphsLeft();
     Add(Level::kLow, "memory",
         fmt::format("Executable graphs take {}, {:.0f} % of the peak", FormatBytes(exec), share),
-        fmt::format("{} exist, and the driver keeps memory for each; the size is an estimate.",
-                    Counted(GraphsLeft(), "graph")),
+        fmt::format("{} {}; the size is an estimate.", Counted(left, "graph"),
+                    left == 1 ? "exists, and the driver keeps memory for it"
+                              : "exist, and the driver keeps memory for each"),
         "Fewer buckets mean fewer graphs: look for graphs that replay too rarely to repay their "
         "recording.");
   }
@@ -186,8 +188,8 @@ class Findings {
         again > 0
             ? fmt::format("Recording these graphs again took {:.1f} ms.",
                           static_cast<double>(again_ns) / 1e6)
-            : "They were dropped to make room, because a policy no longer has their bucket, or "
-              "because the application asked for it.",
+            : "Graphs are dropped to make room, if a policy no longer has their bucket, or if the "
+              "application drops them.",
         again > 0 ? "Give the session a larger budget or more graphs per program, or drop the "
                     "buckets that evict each other."
                   : "Nothing to do.");
@@ -199,9 +201,9 @@ class Findings {
       failed += moment.As<FailEvent>() != nullptr ? 1 : 0;
     if (failed == 0) return;
     Add(Level::kHigh, "why", fmt::format("{} failed", Counted(failed, "recording")),
-        "Calls of those buckets run without a graph; the driver call that failed is below.",
-        "Remove what a capture does not allow from the program, or move it before or after the "
-        "program.");
+        "Calls of the affected buckets run without a graph; the failed driver call is below.",
+        "The program does something that CUDA forbids during a capture: remove it, or do it before "
+        "or after the program.");
   }
 
   void AddBudget() {
@@ -232,7 +234,7 @@ class Findings {
       Add(Level::kLow, "timeline", "The trace has no calls", "Nothing ran.",
           "Trace a session while it serves.");
     } else if (share >= 100 - kNoticed) {
-      Add(Level::kGood, "timeline", fmt::format("{:.2f} % of the calls replayed", share),
+      Add(Level::kGood, "timeline", fmt::format("{:.2f} % of the calls were replays", share),
           fmt::format("{} of {}; {} recorded.", Grouped(replays), Grouped(calls_),
                       Grouped(records)),
           "Nothing to do.");

@@ -164,7 +164,7 @@ class ChangeWords {
                               : before - after >= kCostlyGrowth ? "high"
                                                                 : "medium";
     Add(level, "reasons",
-        fmt::format("{:.2f} % of the calls replayed, {:.2f} % before", after, before),
+        fmt::format("{:.2f} % of the calls were replays (before: {:.2f} %)", after, before),
         names.empty() ? "No reason changed." : "Reasons that changed: " + Listed(names) + ".");
   }
 
@@ -185,8 +185,8 @@ class ChangeWords {
     const int64_t before = before_.calls.calls();
     const int64_t after = after_.calls.calls();
     if (before == after) return;
-    Add("low", "changes", fmt::format("{} calls, {} before", after, before),
-        "Counts differ for that reason alone; compare bytes and shares instead.");
+    Add("low", "changes", fmt::format("{} calls (before: {})", after, before),
+        "The traces have different numbers of calls: compare bytes and shares, not counts.");
   }
 
   nlohmann::ordered_json Take() {

@@ -125,8 +125,8 @@ class Watcher {
 
   absl::Status BeginAnew(FileTail::Change change) {
     Note(change == FileTail::Change::kCutShort
-             ? "the file was cut short or rewritten; it is read again from its beginning"
-             : "another file replaced the trace; it is read from its beginning");
+             ? "the file was cut short or rewritten; reading it again from its beginning"
+             : "another file replaced the trace; reading the new one from its beginning");
     looked_ns_.reset();
     COPPICE_ASSIGN_OR_RETURN(trace_, WatchedTrace::Open(name_, path_));
     return absl::OkStatus();

@@ -100,10 +100,11 @@ class WatchLines {
       Wrapped("the trace has no end, and no process writes to it: the session ended abnormally", 2,
               TextStyle::kBad);
     if (session_.dropped > 0)
-      Wrapped(fmt::format("{} events were dropped because a ring was full, so counts are too low; "
-                          "make TraceOptions::events_per_lane larger, or set wait_when_full",
-                          session_.dropped),
-              2, TextStyle::kBad);
+      Wrapped(
+          fmt::format("the session dropped {} because a ring buffer was full, so counts are too "
+                      "low; make TraceOptions::events_per_lane larger, or set wait_when_full",
+                      Counted(session_.dropped, "event")),
+          2, TextStyle::kBad);
   }
 
   void Calls() {
@@ -171,8 +172,8 @@ class WatchLines {
     }
     Wrapped(
         fmt::format("{}{}; the peak, shown as |, was {}",
-                    session_.state == WatchedState::kEnded ? "at the last call, " : "",
-                    session_.budget > 0 ? "of a budget of " + FormatBytes(of) : "without a budget",
+                    session_.state == WatchedState::kEnded ? "at the last call; " : "",
+                    session_.budget > 0 ? "the budget is " + FormatBytes(of) : "no budget is set",
                     FormatBytes(total.peak)),
         2, TextStyle::kQuiet);
     const BytesOverTime& statics = session_.sums.statics;
@@ -224,10 +225,10 @@ class WatchLines {
 
   void Graphs() {
     const BucketFigures& calls = session_.sums.calls;
-    const std::string text = fmt::format(
-        "{} kept of {} recorded, {} evicted, in {} buckets; executables take {}, an estimate",
-        calls.recorded - calls.evicted, calls.recorded, calls.evicted, session_.bucket_count,
-        FormatBytes(calls.exec_bytes));
+    const std::string text =
+        fmt::format("{} kept of {} recorded, {} evicted, in {}; executables take {}, an estimate",
+                    calls.recorded - calls.evicted, calls.recorded, calls.evicted,
+                    Counted(session_.bucket_count, "bucket"), FormatBytes(calls.exec_bytes));
     Paragraph("graphs", text);
     if (session_.sums.suspends > 0)
       Paragraph("suspended", session_.sums.suspends == 1

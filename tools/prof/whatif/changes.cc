@@ -265,8 +265,8 @@ absl::Status Changer::DropBucket(const std::string& text,
     if (MayHavePolicy(spec, symbol)) padded.push_back(symbol);
   if (padded.size() != 1)
     return InvalidArgument(
-        "--drop {}: {} sizes of program '{}' are padded separately, so no bucket belongs to one "
-        "policy; drop a bucket of one size with --drop PROGRAM.SYMBOL:BUCKET",
+        "--drop {}: {} sizes of program '{}' are padded separately, so a bucket has no policy of "
+        "its own; drop a bucket of one size with --drop PROGRAM.SYMBOL:BUCKET",
         Printable(text), padded.empty() ? "no" : fmt::format("{}", padded.size()),
         LabelOf(trace_.programs[static_cast<size_t>(program)]));
   return Named(text, DropFrom(program, padded[0], extents[static_cast<size_t>(padded[0])]));
@@ -277,8 +277,9 @@ absl::Status Changer::DropSize(const std::string& text,
                                const Whose& whose,
                                const std::optional<std::vector<int64_t>>& extents) {
   if (!extents.has_value() || extents->size() != 1)
-    return InvalidArgument("--drop {}: give one extent of '{}', such as PROGRAM.SYMBOL:8",
-                           Printable(text), whose.symbol);
+    return InvalidArgument(
+        "--drop {}: a bucket of '{}' is one number; give one, such as PROGRAM.SYMBOL:8",
+        Printable(text), whose.symbol);
   bool there = false;
   for (const int program : whose.programs) {
     const ProgramSpec& spec = SpecAt(program);
@@ -290,8 +291,10 @@ absl::Status Changer::DropSize(const std::string& text,
     }
   }
   if (there) return absl::OkStatus();
-  return InvalidArgument("--drop {}: '{}' is not a size that is padded separately from others",
-                         Printable(text), whose.symbol);
+  return InvalidArgument(
+      "--drop {}: '{}' is not a size that is padded on its own; drop a whole bucket with "
+      "PROGRAM:BUCKET",
+      Printable(text), whose.symbol);
 }
 
 absl::Status Changer::DropFrom(int program, int symbol, int64_t bucket) {
@@ -364,8 +367,9 @@ absl::StatusOr<PaddingPolicy> WithoutBuckets(PaddingPolicy policy, std::span<con
   const auto has = [&policy](int64_t bucket) { return IsBucketOf(policy, bucket); };
   if (std::ranges::none_of(gone, has)) return policy;
   if (policy.is_exact() && policy.maximum() > kExactMax)
-    return InvalidArgument("the policy `exact` has {} buckets; give another policy with --policy",
-                           policy.maximum());
+    return InvalidArgument(
+        "the policy `exact` has {} buckets, one for each size; give another policy with --policy",
+        policy.maximum());
   std::vector<int64_t> left;
   PaddingGuard guard = policy.guard();
   const std::vector<int64_t> lower_bounds = std::exchange(guard.lower_bounds, {});

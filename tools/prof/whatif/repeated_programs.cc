@@ -11,6 +11,7 @@
 
 #include "tools/prof/whatif/repeated_session.h"
 #include "tools/prof/whatif/traced_spec.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 
@@ -199,9 +200,8 @@ absl::StatusOr<RepeatedSession::BucketSet> RepeatedSession::BucketsToWarm(int pr
 
 std::string RepeatedSession::unwarmed() const {
   if (unwarmed_ == 0) return "";
-  return fmt::format(
-      "{} times, graphs could not be recorded ahead as in the trace; the first error: {}",
-      unwarmed_, why_unwarmed_);
+  return fmt::format("graphs could not be recorded ahead as in the trace ({}); the first error: {}",
+                     Counted(unwarmed_, "time"), why_unwarmed_);
 }
 
 absl::Status RepeatedSession::Warm(size_t place) {

@@ -9,6 +9,7 @@
 
 #include "tools/prof/whatif/call_arguments.h"
 #include "tools/prof/whatif/traced_spec.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -208,8 +209,8 @@ absl::Status RepeatedSession::UseOutputs(const TracedCall& call,
     const bool whole = held->parts.empty();
     const int64_t outputs = whole ? held->whole.output_count() : std::ssize(held->parts);
     if (use.output < 0 || use.output >= outputs)
-      return FailedPrecondition("the call reads output {} of a call that has {} outputs",
-                                use.output, outputs);
+      return FailedPrecondition("the call reads output {} of an earlier call, which has only {}",
+                                use.output, Counted(outputs, "output"));
     const Lease& lease = whole ? held->whole : held->parts[static_cast<size_t>(use.output)];
     COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(stream));
     const Tensor output = scope.output(use.output);

@@ -11,6 +11,8 @@
 
 #include "coppice/base/status.h"
 
+#include "tools/support/text_table.h"
+
 namespace coppice {
 namespace {
 
@@ -270,24 +272,25 @@ class StepReader {
     Push({.kind = TracedStep::Kind::kExternal, .value = foreign});
   }
 
-  void NoteGap(int64_t count, const char* text) {
-    if (count > 0) read_.gaps.push_back(fmt::format(fmt::runtime(text), count));
+  void NoteGap(int64_t count, const char* noun, const char* text) {
+    if (count > 0) read_.gaps.push_back(fmt::format(fmt::runtime(text), Counted(count, noun)));
   }
 
   void NoteGaps() {
-    NoteGap(read_.trace.dropped,
-            "{} events were lost (set TraceOptions::wait_when_full to lose none)");
-    NoteGap(failed_, "{} calls failed, and a trace has no details of failed calls");
-    NoteGap(included_, "{} calls went into the application's own captures");
-    NoteGap(donating_, "{} calls gave leases away, and a trace does not say which leases");
-    NoteGap(chained_,
-            "{} calls in chains were planned around leases that they do not read, and a trace does "
-            "not say where chains begin");
-    NoteGap(chained_ahead_, "{} graphs were recorded ahead for calls that feed each other");
-    NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kStaticInputMoved)],
-            "{} calls came with other static inputs, and a trace does not say which inputs");
-    NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kGateSaysEager)],
-            "{} calls ran without a graph because this was faster");
+    NoteGap(read_.trace.dropped, "event",
+            "the session dropped {} (set TraceOptions::wait_when_full to keep all)");
+    NoteGap(failed_, "call", "{} failed, and a trace has no details of failed calls");
+    NoteGap(included_, "call", "{} went into the application's own captures");
+    NoteGap(donating_, "call", "{} gave leases away, and a trace does not say which leases");
+    NoteGap(chained_, "call",
+            "{} in a chain avoided the memory of leases but read none of these leases, and a trace "
+            "does not say where a chain begins");
+    NoteGap(chained_ahead_, "graph",
+            "the session recorded {} in advance, for calls that feed each other");
+    NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kStaticInputMoved)], "call",
+            "{} came with other static inputs, and a trace does not say which inputs");
+    NoteGap(read_.figures.reasons[static_cast<size_t>(Reason::kGateSaysEager)], "call",
+            "{} ran without a graph because this was faster");
     read_.recorded_at_once.resize(read_.trace.programs.size());
     for (const int program : unwarmed_) {
       const bool some = std::ranges::any_of(warmed_, [&](int bucket) {

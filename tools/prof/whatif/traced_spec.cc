@@ -34,8 +34,10 @@ absl::StatusOr<ProgramSpec> SpecOf(const TracedProgram& program) {
   spec.name = program.name;
   spec.variant = program.variant;
   if (spec.symbols.size() != program.policies.size()) {
-    return InvalidArgument("{}: there are {} symbols, but {} policies; give an unmodified trace",
-                           where, spec.symbols.size(), program.policies.size());
+    return InvalidArgument(
+        "{}: the number of symbols is {}, but the number of policies is {}; give an unmodified "
+        "trace",
+        where, spec.symbols.size(), program.policies.size());
   }
   for (size_t i = 0; i < spec.symbols.size(); ++i) {
     COPPICE_ASSIGN_OR_RETURN(spec.symbols[i].policy, ParsePolicy(program.policies[i]));

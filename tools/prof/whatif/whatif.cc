@@ -17,6 +17,7 @@
 #include "tools/prof/whatif/repeated_session.h"
 #include "tools/prof/whatif/traced_spec.h"
 #include "tools/prof/whatif/weightless_device.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
@@ -92,13 +93,14 @@ absl::Status CheckFit(const TracedCalls& traced, const std::vector<ProgramSpec>&
   for (size_t i = 0; i < specs.size(); ++i) {
     COPPICE_RETURN_IF_ERROR(ValidateSpec(specs[i]));
     if (specs[i].symbols.size() != trace.programs[i].symbols.size())
-      return InvalidArgument("program '{}' has {} symbols, but its spec has {}",
-                             LabelOf(trace.programs[i]), trace.programs[i].symbols.size(),
+      return InvalidArgument("program '{}' has {}, but its spec has {}", LabelOf(trace.programs[i]),
+                             Counted(std::ssize(trace.programs[i].symbols), "symbol"),
                              specs[i].symbols.size());
   }
   for (const TracedBucket& bucket : trace.buckets)
     if (bucket.extents.size() != symbols(bucket.program))
-      return InvalidArgument("bucket {} has {} extents", bucket.id, bucket.extents.size());
+      return InvalidArgument("bucket {} has the wrong number of extents, {}", bucket.id,
+                             bucket.extents.size());
   for (const TracedNode& node : trace.nodes) {
     const int program = trace.buckets[static_cast<size_t>(node.bucket)].program;
     const auto outputs = std::ssize(specs[static_cast<size_t>(program)].outputs);
@@ -106,8 +108,9 @@ absl::Status CheckFit(const TracedCalls& traced, const std::vector<ProgramSpec>&
         std::ranges::all_of(node.outputs, [outputs](int64_t output) { return output < outputs; });
     if (!fits || node.graph_nodes > kGraphNodesMax)
       return InvalidArgument(
-          "node {}: {} graph nodes are too many, or an output is not one of its program", node.id,
-          node.graph_nodes);
+          "trace node {}: too many CUDA graph nodes ({}), or an output that its program does not "
+          "have",
+          node.id, node.graph_nodes);
   }
   return absl::OkStatus();
 }
@@ -158,7 +161,7 @@ absl::StatusOr<std::unique_ptr<WhatIf>> WhatIf::Open(const std::string& path) {
       opened->specs_.back().exact = ExactReplay::kNever;
       opened->traced_.gaps.push_back(fmt::format(
           "program '{}' replays at the sizes of its calls, with executables that several buckets "
-          "share; in this repetition each bucket has its own executable, and pads",
+          "share; in this repetition each bucket has its own executable, and pads its calls",
           LabelOf(trace.programs[static_cast<size_t>(i)])));
     }
     if (spec->gate == GateMode::kOn || (spec->gate == GateMode::kSession && options->gate))
@@ -221,16 +224,16 @@ absl::StatusOr<int64_t> WhatIf::MeasureCopies(const WhatIfChanges& changes, Chan
 std::vector<std::string> WhatIf::Estimates() const {
   std::vector<std::string> estimates;
   if (traced_.unknown_scalars > 0)
-    estimates.push_back(
-        fmt::format("{} calls that no bucket holds count with the scalars of earlier calls, "
-                    "because a trace does not record their own",
-                    traced_.unknown_scalars));
+    estimates.push_back(fmt::format(
+        "for {} without a bucket, the scalars of earlier calls are used, because a trace "
+        "does not record the scalars of such calls",
+        Counted(traced_.unknown_scalars, "call")));
   for (size_t i = 0; i < scripts_.size(); ++i) {
     const std::string why = scripts_[i]->WhyEstimated();
     if (!why.empty())
-      estimates.push_back(fmt::format("memory of program '{}': {} sizes are guessed, because {}",
+      estimates.push_back(fmt::format("memory of program '{}': guessed at {}, because {}",
                                       LabelOf(traced_.trace.programs[i]),
-                                      scripts_[i]->use().estimated, why));
+                                      Counted(scripts_[i]->use().estimated, "size"), why));
   }
   return estimates;
 }
@@ -267,9 +270,9 @@ absl::StatusOr<WhatIfOutcome> WhatIf::Repeat(const WhatIfChanges& changes,
     outcome.estimates.push_back(unwarmed);
   if (const int64_t unsure = (*repeated)->unsure_suspensions(); unsure > 0)
     outcome.estimates.push_back(
-        fmt::format("{} suspensions count leases of eager runs as already dropped, although the "
-                    "trace says so only at later calls",
-                    unsure));
+        fmt::format("at {}, leases of eager runs are treated as already dropped; the trace reports "
+                    "them dropped only at later calls",
+                    Counted(unsure, "suspension")));
   return outcome;
 }
 

@@ -113,13 +113,13 @@ std::string FormatNotes(const WhatIfReport& report) {
     text += "  * bytes of graphs are estimated from a table, and included in the totals\n";
   if (PeaksApart(report.same.figures) || PeaksApart(changed.figures))
     text += "  each kind has its own peak; the peaks were at different times\n";
-  text += "  ** an estimate: medians of the host times of such calls";
+  text += "  ** an estimate: each call counts the median host time of similar calls";
   if (changed.guessed_times > 0)
-    text += fmt::format("; {} calls use the time of the nearest bucket or of a warm-up",
-                        changed.guessed_times);
+    text += fmt::format("; timed by the nearest bucket or by a warm-up: {}",
+                        Counted(changed.guessed_times, "call"));
   if (changed.unknown_times > 0)
-    text += fmt::format("; {} calls are left out, because no such call was timed",
-                        changed.unknown_times);
+    text += fmt::format("; left out, because no similar call was timed: {}",
+                        Counted(changed.unknown_times, "call"));
   text += "\n";
   if (changed.figures.suspensions > 0)
     text += "  the times do not include suspending and mapping again\n";

@@ -76,9 +76,10 @@ Step MapToBlock(Warp& on, const Instr& instr) {
   for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
     const int lane = std::countr_zero(lanes);
     if (ranks[lane] >= blocks) {
-      warp.Fault(Finding::Kind::kIllegalInstruction, lane,
-                 fmt::format("asks for an address in block {}, but the cluster has {} blocks",
-                             ranks[lane], blocks));
+      warp.Fault(
+          Finding::Kind::kIllegalInstruction, lane,
+          fmt::format("asks for an address in the block of rank {}, but the cluster size is {}",
+                      ranks[lane], blocks));
       return Step::kStop;
     }
     d[lane] = static_cast<T>(RankedAddress(a[lane], ranks[lane]) | window);

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -39,14 +40,18 @@ Step ArriveAtBarrier(Warp& on, const Instr& instr) {
 
   const bool counted = (instr.flags & kCountsThreads) != 0;
   const uint32_t threads = counted ? warp.From<uint32_t>(instr.b)[first] : 0;
-  const bool wrong = threads == 0 || threads % kLanes != 0 || threads > kBlockThreadsMax;
-  if (barrier[first] >= Barriers::kCount || (counted && wrong)) {
-    warp.Fault(Finding::Kind::kIllegalInstruction, first,
-               fmt::format("waits at barrier {} (a block has {}) for {} threads, which is not a "
-                           "valid barrier or count",
-                           barrier[first], Barriers::kCount, threads));
+  const auto refuse = [&](std::string why) {
+    warp.Fault(Finding::Kind::kIllegalInstruction, first, std::move(why));
     return Step::kStop;
-  }
+  };
+  if (barrier[first] >= Barriers::kCount)
+    return refuse(fmt::format("uses barrier {}, but a block has only the barriers 0 to {}",
+                              barrier[first], Barriers::kCount - 1));
+  if (counted && (threads == 0 || threads % kLanes != 0 || threads > kBlockThreadsMax))
+    return refuse(
+        fmt::format("uses barrier {} with a thread count of {}; a count is a multiple of "
+                    "32, from 32 to {}",
+                    barrier[first], threads, kBlockThreadsMax));
   uint32_t predicate = 0;
   if ((instr.flags & Barriers::kResultMask) != 0) {
     predicate = warp.Predicate(instr.c);

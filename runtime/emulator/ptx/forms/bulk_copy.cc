@@ -104,8 +104,8 @@ bool LoadTo(
   const uint32_t ranks = warp.From<uint16_t>(instr.c)[lane];
   if (ranks >> members.size() != 0) {
     warp.Fault(Finding::Kind::kIllegalInstruction, lane,
-               fmt::format("copies to the blocks in mask {:#x}, but the cluster has only {} blocks",
-                           ranks, members.size()));
+               fmt::format("copies to the blocks in mask {:#x}, but the cluster size is {}", ranks,
+                           members.size()));
     return false;
   }
   for (size_t rank = 0; rank < members.size(); ++rank)
@@ -229,7 +229,7 @@ bool TakeAddresses(FunctionDecoder& decoder,
                    const FunctionDecoder::Address& global,
                    Instr& to) {
   if (!FitsOffset(shared.offset) || !FitsOffset(global.offset))
-    return decoder.Fail("cp.async.bulk: an offset has more than 32 bits");
+    return decoder.Fail("cp.async.bulk: an offset does not fit in a signed 32-bit integer");
   to.d = shared.base;
   to.a = global.base;
   to.immediate = global.offset << 32 | (shared.offset & 0xffffffff);
@@ -260,7 +260,7 @@ bool TakeCoordinates(FunctionDecoder& decoder,
           : std::span<const Operand>(map.elements);
   if (given.size() != static_cast<size_t>(rank))
     return decoder.Fail(
-        fmt::format("a box of {} dimensions needs one coordinate per dimension", rank));
+        fmt::format("a {}-dimensional box needs one coordinate per dimension", rank));
   for (const Operand& coordinate : given) {
     const auto slot = decoder.Read(coordinate, 4);
     if (!slot.has_value()) return false;

@@ -29,8 +29,8 @@ Step RunIndexedBranch(Warp& on, const Instr& instr) {
   const std::vector<uint32_t>& targets = warp.frame().code->target_lists[instr.target];
   if (index[first] >= targets.size()) {
     warp.Fault(Finding::Kind::kIllegalInstruction, first,
-               fmt::format("takes branch target {}, but the list has only {} targets", index[first],
-                           targets.size()));
+               fmt::format("uses branch index {}, but the length of the .branchtargets list is {}",
+                           index[first], targets.size()));
     return Step::kStop;
   }
   uint32_t together = 0;

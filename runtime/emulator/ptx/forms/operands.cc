@@ -66,7 +66,7 @@ void OperandReader::TakeVector(SlotOf slot_of, size_t count, int bytes, std::vec
   if (operand == nullptr) return;
   if (operand->kind != Operand::Kind::kVector || operand->elements.size() != count) {
     ok_ = decoder_.Fail(
-        fmt::format("{}: this operand must be a vector of {} elements", from_.opcode, count));
+        fmt::format("{}: an operand must be a vector of length {}", from_.opcode, count));
     return;
   }
   for (const Operand& element : operand->elements)

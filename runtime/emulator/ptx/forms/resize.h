@@ -99,7 +99,7 @@ struct Resized<of, rounds> {
     const int written = Bytes<D>(decoder, from.operands[0]);
     const int read = Bytes<S>(decoder, from.operands[1]);
     if (written < static_cast<int>(sizeof(D)) || read < static_cast<int>(sizeof(S)))
-      return decoder.Fail("a register is narrower than the type of its operand");
+      return decoder.Fail("a register is narrower than the type that cvt gives it");
     const std::optional<Slot> d = decoder.Write(from.operands[0], written);
     const std::optional<Slot> a = decoder.Read(from.operands[1], read);
     if (!d.has_value() || !a.has_value()) return false;

@@ -110,7 +110,7 @@ bool DecodeReplace(FunctionDecoder& decoder, const Instruction& from, Instr& to)
   OperandReader operands(decoder, from, kCount, kCount);
   operands.Address(to);
   if (static_cast<int64_t>(to.immediate) != static_cast<int32_t>(to.immediate))
-    operands.Fail("an offset has more than 32 bits");
+    operands.Fail("an offset does not fit in a signed 32-bit integer");
   to.immediate &= 0xffffffff;
   if (of_dimension) to.immediate |= operands.Integer() << 32;
   to.b = operands.Read(bytes);

@@ -45,7 +45,7 @@ kit.view("buckets", () => {
     label: "Buckets", columns, rows: all, key: "calls", more: activity,
     moreLabel: "Calls over time", keep: (row) => row.name.includes(filter),
     caption: (shown) => `${kit.count(shown)} of ${kit.counted(all.length, "bucket")}; ` +
-      "* executable graphs in the driver, an estimate",
+      "* executable graphs in the driver (estimated)",
   });
   find("buckets-controls").append(kit.search("Name contains", (text) => {
     filter = text;

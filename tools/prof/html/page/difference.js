@@ -159,7 +159,7 @@ kit.view("changes", () => {
       (state.unit === "" || row.unit === state.unit) &&
       `${row.subject} ${row.figure}`.includes(state.text),
     caption: (shown) => `${kit.count(shown)} of ${kit.counted(rows.length, "change")}; ` +
-      "* executable graphs in the driver, an estimate",
+      "* executable graphs in the driver (estimated)",
     columns: [
       {label: "Of what", key: "subject", text: (row) => row.subject},
       {label: "Figure", key: "figure", text: (row) => row.figure.replace("_", " ")},

@@ -95,7 +95,7 @@ kit.view("map", () => {
     return [
       `${plan.name}: ${kit.bytes(right - left)} at ${kit.bytes(left)}`,
       piece.shared ? `shared with ${map.names(others)}` : "only this bucket uses them",
-      `${kit.counted(inside.length, "buffer")} of its highest plan, node ${plan.node}`,
+      `${kit.counted(inside.length, "buffer")} in its highest plan, node ${plan.node}`,
       ...largest.map(map.buffer),
     ];
   }

@@ -86,8 +86,8 @@ kit.view("what-if", () => {
   function estimatesOf(outcome) {
     const {figures, estimates, sizes, guessed_times, unknown_times, copy_out_bytes, first_refusal} =
       outcome;
-    const lines = ["Host time is an estimate: medians of the host times of such calls in the " +
-      `trace${guessed_times > 0
+    const lines = ["Host time is an estimate: each call counts the median host time of similar " +
+      `calls in the trace${guessed_times > 0
         ? `; ${kit.counted(guessed_times, "call")} use the time of the nearest bucket` : ""}.`];
     if (unknown_times > 0)
       lines.push(`Host time leaves out ${kit.counted(unknown_times, "call")}, because no such call ` +
