@@ -365,6 +365,152 @@ TEST_F(TaintTest, FunctionsTakeAndGiveIt) {
   EXPECT_THAT(Reached(text, {11}), ElementsAre(11));
 }
 
+// --- found by an attacker
+
+TEST_F(TaintTest, AWayThatIsNotTakenIsReached) {
+  const std::string is_large = "setp.gt.u32 %p1, %r1, 3;\n";
+  EXPECT_THAT(Reached(KernelOf(is_large + R"(
+  mov.u32 %r9, 5;
+  @%p1 bra Behind;
+  mov.u32 %r9, 6;
+Behind:)"),
+                      {20}),
+              ElementsAre(20));
+  // A loop that ends after the first time.
+  EXPECT_THAT(Reached(KernelOf(R"(
+  mov.u32 %r9, 100;
+Again:
+  add.u32 %r9, %r9, 1;
+  setp.lt.u32 %p1, %r9, %r1;
+  @%p1 bra Again;
+)"),
+                      {20}),
+              ElementsAre(20));
+  EXPECT_THAT(taint_.gaps, IsEmpty());
+  // It would store; nobody knows where.
+  Reached(KernelOf(is_large + R"(
+  mov.u32 %r9, 0;
+  @%p1 bra Behind;
+  st.global.u32 [%rd5], %r0;
+Behind:)"),
+          {20});
+  EXPECT_THAT(taint_.gaps, ElementsAre("stores behind a branch that depends on padding"));
+}
+
+TEST_F(TaintTest, IndicesOfBranchesPassIt) {
+  EXPECT_THAT(Reached(KernelOf(R"(
+  and.b32 %r2, %r1, 1;
+Targets: .branchtargets Even, Odd;
+  brx.idx %r2, Targets;
+Even:
+  mov.u32 %r9, 1;
+  bra Behind;
+Odd:
+  mov.u32 %r9, 2;
+Behind:)"),
+                      {20}),
+              ElementsAre(20));
+}
+
+TEST_F(TaintTest, CarriesPassIt) {
+  EXPECT_THAT(Reached(KernelOf(R"(
+  mov.u32 %r2, -1;
+  mov.u32 %r4, 0;
+  add.cc.u32 %r3, %r2, %r1;
+  addc.u32 %r9, %r4, %r4;)"),
+                      {20}),
+              ElementsAre(20));
+}
+
+TEST_F(TaintTest, PlacesThatItDecidesAreGaps) {
+  Reached(KernelOf(R"(
+  and.b32 %r2, %r1, 15;
+  mul.wide.u32 %rd6, %r2, 4;
+  add.s64 %rd7, %rd2, %rd6;
+  red.global.add.u32 [%rd7], 1;
+  mov.u32 %r9, 0;)"),
+          {20});
+  EXPECT_THAT(taint_.gaps, ElementsAre("stores at addresses that depend on padding"));
+}
+
+TEST_F(TaintTest, WhatAGuardKeepsOutOfAllLanesIsReached) {
+  // Element 0 is every lane's guard.
+  const std::string no_lane = R"(
+  ld.global.u32 %r2, [%rd1];
+  setp.gt.u32 %p1, %r2, 1000;
+  mov.u32 %r9, 9;
+)";
+  EXPECT_EQ(kElements,
+            Reached(KernelOf(no_lane + "@%p1 atom.global.add.u32 %r9, [%rd2], 0;"), {0}).size());
+  EXPECT_EQ(kElements, Reached(KernelOf(no_lane + "@%p1 mov.b32 {%h1, %h2}, %r9;\n"
+                                                  "mov.b32 %r9, {%h1, %h2};"),
+                               {0})
+                           .size());
+}
+
+TEST_F(TaintTest, WhatChoosesACopyPassesIt) {
+  const std::string shared = ".shared .align 16 .b32 words[32];";
+  const std::string target = R"(
+  mov.u32 %r2, words;
+  shl.b32 %r3, %r0, 2;
+  add.u32 %r4, %r2, %r3;
+)";
+  const std::string end = R"(
+  cp.async.wait_all;
+  ld.shared.u32 %r9, [%r4];)";
+  // How many bytes are copied.
+  EXPECT_THAT(Reached(KernelOf(target + R"(
+  and.b32 %r5, %r1, 4;
+  cp.async.ca.shared.global [%r4], [%rd2], 4, %r5;)" +
+                                   end,
+                               shared),
+                      {20}),
+              ElementsAre(20));
+}
+
+TEST_F(TaintTest, AShuffleMayReadItsOwnLaneOperand) {
+  EXPECT_THAT(Reached(KernelOf(R"(
+  setp.lt.u32 %p1, %r0, 16;
+  sub.u32 %r2, 31, %r0;
+  selp.b32 %r2, %r2, %r1, %p1;
+  shfl.sync.idx.b32 %r9, %r2, %r2, 31, -1;)"),
+                      {31}),
+              ::testing::Contains(0));
+}
+
+TEST_F(TaintTest, AccessesThatWaitGiveIt) {
+  EXPECT_THAT(Reached(KernelOf("ld.volatile.global.u32 %r9, [%rd4];"), {20}), ElementsAre(20));
+  EXPECT_THAT(Reached(KernelOf("atom.global.or.b32 %r9, [%rd4], 0;"), {20}), ElementsAre(20));
+}
+
+TEST_F(TaintTest, UpperPartsOfAValueHaveItsSign) {
+  EXPECT_THAT(Reached(KernelOf(R"(
+  ld.global.s32 %rd6, [%rd4];
+  mov.b64 {%r2, %r9}, %rd6;)"),
+                      {20}),
+              ElementsAre(20));
+  // The lower half alone is what is left.
+  EXPECT_THAT(Reached(KernelOf(R"(
+  shfl.sync.bfly.b32 %r2, %r1, 31, 31, -1;
+  mov.b32 {%h1, %h2}, %r1;
+  mov.b32 {%h3, %h4}, %r2;
+  mov.b32 %r3, {%h1, %h4};
+  cvt.u16.u32 %h5, %r3;
+  cvt.u32.u16 %r9, %h5;)"),
+                      {2}),
+              ElementsAre(2));
+}
+
+TEST_F(TaintTest, WhoTakesPartPassesIt) {
+  EXPECT_EQ(kElements, Reached(KernelOf(R"(
+  setp.gt.u32 %p1, %r1, 1000;
+  @%p1 bra Behind;
+  activemask.b32 %r9;
+Behind:)"),
+                               {20})
+                           .size());
+}
+
 TEST_F(TaintTest, WhatCannotBeFollowedIsSaid) {
   Reached(KernelOf(R"(
   setp.gt.u32 %p1, %r1, 1000;

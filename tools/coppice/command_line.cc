@@ -155,7 +155,8 @@ constexpr const char* kPtxRunNotes =
     "\n"
     "--padding follows padding through the kernel. The other elements of that argument are live.\n"
     "The result says how many elements of each output padding reaches, and by which line first.\n"
-    "An element that no padding reaches cannot depend on it.\n"
+    "An element that no padding reaches cannot depend on it, unless something cannot be followed;\n"
+    "the result lists that, too.\n"
     "\n"
     "What the kernel prints goes to standard output, or with --json to standard error. Outputs\n"
     "are written even if something was found.\n";

@@ -120,6 +120,7 @@ absl::StatusOr<KernelRun> KernelRun::Prepare(const PtxRunOptions& options) {
   run.reached_ = options.reached;
   if (!run.reached_.empty() && run.taint_ == nullptr)
     return InvalidArgument("--reached needs to know which elements are padding; add --padding");
+  if (!run.reached_.empty()) COPPICE_RETURN_IF_ERROR(MakeFolder(run.reached_));
   run.Link();
   return run;
 }

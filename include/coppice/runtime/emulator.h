@@ -283,9 +283,9 @@ class Emulator {
   void MarkInput(DeviceAddress address, int64_t bytes, int input, bool padding);
   // Whether padding has reached one of these bytes, and how; nothing: no. Requires: FollowPadding.
   std::optional<PaddingReach> FindPadding(DeviceAddress address, int64_t bytes) const;
-  // What has run since FollowPadding through which padding cannot be followed: opcodes, host
-  // functions, and kernels that run as host code and read padding, unless they only copy it. If
-  // there is any, an answer of FindPadding may lack something.
+  // What has run since FollowPadding through which padding cannot be followed: opcodes, stores
+  // whose place or existence depends on padding, host functions, and kernels that run as host code
+  // and read padding, unless they only copy it. If there is any, FindPadding may miss something.
   std::vector<std::string> PaddingGaps() const;
 
   // Adds a report that other code made.

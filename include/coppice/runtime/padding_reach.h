@@ -8,9 +8,12 @@
 //
 // Each value that a kernel computes depends on its operands, lane by lane and for every 16 bits. A
 // select depends on what it chooses, an AND on no bits that it clears, a product of integers on
-// nothing but a factor of 0. A guard or branch that depends on padding passes it on. What a lane
-// loads depends on the address, too. So a value that no padding reaches is the same whatever the
-// padding is; a value that padding reaches may still be the same, for example a sum with padding of
+// nothing but a factor of 0. A guard or branch that depends on padding passes it on, to what its
+// other way would have written, too. What a lane loads depends on the address. Two bytes of one
+// 16-bit part are not told apart.
+//
+// If Emulator::PaddingGaps lists nothing, a value that no padding reaches is the same whatever the
+// padding is. A value that padding reaches may still be the same, for example a sum with padding of
 // zeros. Sizes and scalars are no data: they depend on nothing.
 //
 // Units: bytes. Threads: plain values.

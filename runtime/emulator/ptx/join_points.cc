@@ -143,4 +143,30 @@ std::vector<uint32_t> JoinPoints(const Code& code) {
   return by_instr;
 }
 
+std::vector<uint32_t> InstructionsBetween(const Code& code, uint32_t branch, uint32_t join) {
+  std::vector<bool> seen(code.instrs.size() + 1);
+  std::vector<uint32_t> found;
+  std::vector<uint32_t> next;
+  const auto add = [&](uint32_t instr) {
+    if (instr >= code.instrs.size() || instr == join || seen[instr]) return;
+    seen[instr] = true;
+    found.push_back(instr);
+    next.push_back(instr);
+  };
+  const auto add_behind = [&](uint32_t at) {
+    const Instr& instr = code.instrs[at];
+    const Flow flow = FlowOf(instr);
+    if (flow == Flow::kOn || instr.guard != Instr::kUnguarded) add(at + 1);
+    if (flow == Flow::kBranch) add(instr.target);
+    if (flow == Flow::kIndexed) std::ranges::for_each(code.target_lists[instr.target], add);
+  };
+  add_behind(branch);
+  while (!next.empty()) {
+    const uint32_t at = next.back();
+    next.pop_back();
+    add_behind(at);
+  }
+  return found;
+}
+
 }  // namespace coppice::ptx

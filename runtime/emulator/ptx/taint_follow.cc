@@ -2,33 +2,31 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "runtime/emulator/ptx/form_table.h"
-#include "runtime/emulator/ptx/forms/access.h"
-#include "runtime/emulator/ptx/forms/async_tables.h"
 #include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/forms/resize.h"
 #include "runtime/emulator/ptx/taint_tracker.h"
-#include "runtime/emulator/ptx/windows.h"
 
 namespace coppice::ptx {
 namespace {
 
-constexpr TaintOperand k64Bits{.written = false, .bytes = 8};
-constexpr TaintOperand k32Bits{.written = false, .bytes = 4};
+constexpr TaintOperand kSelector{.written = false, .bytes = 4};
 
-bool IsNarrow(const Instr& instr, uint8_t flag) {
-  return (instr.flags & flag) != 0;
-}
-
-Space AccessSpaceOf(const Instr& instr) {
-  return static_cast<Space>((instr.flags & AccessFlags::kSpace) >> AccessFlags::kSpaceShift);
-}
-
-TaintOperand AddressOperand(bool narrow) {
-  return narrow ? k32Bits : k64Bits;
+// "cvt.u16.s32": between integers, and without saturation.
+bool IsIntegerCut(std::string_view name) {
+  const auto is_integer = [](std::string_view type) {
+    return !type.empty() && (type[0] == 'u' || type[0] == 's') && type.size() > 1 &&
+           std::isdigit(static_cast<unsigned char>(type[1])) != 0;
+  };
+  const size_t last = name.rfind('.');
+  const size_t first = name.rfind('.', last - 1);
+  return name.substr(0, first) == "cvt" && is_integer(name.substr(last + 1)) &&
+         is_integer(name.substr(first + 1, last - first - 1));
 }
 
 }  // namespace
@@ -173,15 +171,15 @@ void TaintTracker::FollowPack(const TaintRule& rule) {
 
 // A nibble of the selector chooses a byte of b and a.
 void TaintTracker::FollowPermute(const TaintRule& rule) {
-  if (IsTainted(k32Bits, instr_->c)) return FollowLanes(rule);
+  if (IsTainted(kSelector, instr_->c)) return FollowLanes(rule);
   Write& write = Writes(instr_->d, rule.operands[0]);
   for (int lane = 0; lane < kLanes; ++lane) {
     for (const int part : {0, 1}) {
       JoinedTaint joined;
       if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
-      const int selector = ValueOf(k32Bits, instr_->c, 0, lane) >> (8 * part);
+      const int selector = ValueOf(kSelector, instr_->c, 0, lane) >> (8 * part);
       for (const int nibble : {selector & 7, selector >> 4 & 7})
-        joined.Add(Read(k32Bits, nibble < 4 ? instr_->a : instr_->b, nibble % 4 / 2, lane));
+        joined.Add(Read(kSelector, nibble < 4 ? instr_->a : instr_->b, nibble % 4 / 2, lane));
       write.parts[static_cast<size_t>(part)][static_cast<size_t>(lane)] = Finish(joined, lane);
     }
   }
@@ -227,10 +225,14 @@ void TaintTracker::FollowConvert() {
   const TaintOperand from{.written = false, .bytes = bytes(Resizing::From(*instr_))};
   Write& write = Writes(instr_->d, {.written = true, .bytes = bytes(Resizing::To(*instr_))});
   if (!is_guarded_ && !IsTainted(from, instr_->a)) return;
+  // Of an integer, a narrower one has the lower part alone.
+  const bool cuts = IsIntegerCut(AllForms()[instr_->form].name);
+  const int parts = cuts ? std::min(from.parts(), write.to.parts()) : from.parts();
   for (int lane = 0; lane < kLanes; ++lane) {
     JoinedTaint joined;
     if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
-    ReadAll(from, instr_->a, lane, joined);
+    for (int part = 0; part < parts; ++part)
+      joined.Add(Read(from, instr_->a, part, lane));
     for (int part = 0; part < write.to.parts(); ++part)
       write.parts[static_cast<size_t>(part)][static_cast<size_t>(lane)] = Finish(joined, lane);
   }
@@ -238,9 +240,13 @@ void TaintTracker::FollowConvert() {
 
 void TaintTracker::FollowWarp(const TaintRule& rule) {
   JoinedTaint joined;
+  // Who takes part depends on all branches that lanes are behind, or have left by.
+  if (const auto controls = controls_.find(warp_); controls != controls_.end())
+    for (const Control& control : controls->second)
+      std::ranges::for_each(control.words, [&](TaintWord word) { joined.Add(word); });
   for (int lane = 0; lane < kLanes; ++lane) {
-    if ((warp_->live() >> lane & 1) == 0) continue;
     if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+    if ((warp_->live() >> lane & 1) == 0) continue;
     for (size_t i = 0; i < rule.operands.size(); ++i)
       if (!rule.operands[i].written) ReadAll(rule.operands[i], SlotOf(i), lane, joined);
   }
@@ -281,201 +287,15 @@ void TaintTracker::FollowMatrix(const TaintRule& rule) {
           joined.met = joined.met || factor.met;
           joined.Add(factor.word);
         }
-        joined.Add(Read(rule.operands[c], SlotOf(c), part, lane));
+        // Two sums of 16 bits are in a register, or one that carries.
+        if (of_row == 1)
+          joined.Add(Read(rule.operands[c], SlotOf(c), part, lane));
+        else
+          ReadAll(rule.operands[c], SlotOf(c), lane, joined);
         write.parts[static_cast<size_t>(part)][static_cast<size_t>(lane)] = Finish(joined, lane);
       }
     }
   }
-}
-
-int TaintTracker::ElementsOf() const {
-  return 1 << (instr_->flags & AccessFlags::kElements);
-}
-
-Slot TaintTracker::ElementSlot(int element) const {
-  return ElementsOf() == 1 ? instr_->d : warp_->More(*instr_, static_cast<uint32_t>(element));
-}
-
-TaintOperand TaintTracker::ElementRegister(bool written) const {
-  return {.written = written, .bytes = static_cast<int>(instr_->target)};
-}
-
-bool TaintTracker::FindAccess(int64_t bytes, AccessKind kind, LaneWords& hosts) const {
-  const bool narrow = IsNarrow(*instr_, AccessFlags::kNarrow);
-  for (size_t i = 0; i < kLanes; ++i)
-    hosts[i] = instr_->immediate +
-               (narrow ? warp_->From<uint32_t>(instr_->a)[i] : warp_->From<uint64_t>(instr_->a)[i]);
-  return warp_->FindLanes(AccessSpaceOf(*instr_), warp_->mask(), bytes, kind, hosts);
-}
-
-bool TaintTracker::FollowLoad(const TaintRule& rule) {
-  const int elements = ElementsOf();
-  const TaintOperand to = ElementRegister(/*written=*/true);
-  const TaintOperand base = AddressOperand(IsNarrow(*instr_, AccessFlags::kNarrow));
-  const size_t first = write_count_;
-  for (int element = 0; element < elements; ++element)
-    Writes(ElementSlot(element), to);
-  // Parameters of a kernel are no inputs.
-  if (AccessSpaceOf(*instr_) == Space::kParam && base.bytes == k64Bits.bytes &&
-      instr_->a.area == static_cast<uint32_t>(Area::kConstants))
-    return true;
-  LaneWords hosts;
-  if (!FindAccess(int64_t{elements} * rule.element_bytes, AccessKind::kRead, hosts)) return false;
-  for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
-    const int lane = std::countr_zero(left);
-    const auto i = static_cast<size_t>(lane);
-    JoinedTaint address;
-    if (is_guarded_) address.Add(guard_[i]);
-    ReadAll(base, instr_->a, lane, address);
-    for (int element = 0; element < elements; ++element) {
-      for (int part = 0; part < to.parts(); ++part) {
-        // What extends a value has its sign.
-        const int begin = 2 * part < rule.element_bytes ? 2 * part : 0;
-        const int end = std::min(begin + 2, rule.element_bytes);
-        JoinedTaint joined = address;
-        for (int byte = begin; byte < end; ++byte)
-          joined.Add(taint_.plane.At(hosts[i] +
-                                     static_cast<uint64_t>(element * rule.element_bytes + byte)));
-        writes_[first + static_cast<size_t>(element)].parts[static_cast<size_t>(part)][i] =
-            Finish(joined, lane);
-      }
-    }
-  }
-  return true;
-}
-
-void TaintTracker::StoreKeptOut(const TaintRule& rule, uint32_t lanes) {
-  if (rule.kind != TaintRule::Kind::kStore && rule.kind != TaintRule::Kind::kAtomic) return;
-  const bool stores = rule.kind == TaintRule::Kind::kStore;
-  const auto space = stores ? AccessSpaceOf(*instr_) : SpaceOf(*instr_);
-  const LaneAddresses addresses(*warp_, instr_->a,
-                                IsNarrow(*instr_, stores ? AccessFlags::kNarrow : kNarrowAddress),
-                                instr_->immediate);
-  const std::span<std::byte> shared = warp_->block().shared;
-  const auto bytes = static_cast<uint64_t>((stores ? ElementsOf() : 1) * rule.element_bytes);
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const TaintWord guard = guard_[static_cast<size_t>(lane)];
-    if ((lanes >> lane & 1) == 0 || !IsPadding(guard)) continue;
-    // It may be any address, and is looked up nowhere.
-    uint64_t host = addresses[lane];
-    if (space == Space::kShared || host >> kWindowShift == kSharedWindow >> kWindowShift) {
-      const uint64_t offset = host & ~kWindowMask;
-      if (offset + bytes > shared.size()) continue;
-      host = reinterpret_cast<uint64_t>(shared.data() + offset);
-    }
-    for (uint64_t byte = 0; byte < bytes; ++byte)
-      taint_.plane.Fill(host + byte, 1,
-                        Stored(JoinTaint(taint_.plane.At(host + byte), guard), lane));
-  }
-}
-
-bool TaintTracker::FollowStore(const TaintRule& rule) {
-  if (is_guarded_) StoreKeptOut(rule, warp_->active() & ~warp_->mask());
-  const int elements = ElementsOf();
-  const TaintOperand from = ElementRegister(/*written=*/false);
-  const TaintOperand base = AddressOperand(IsNarrow(*instr_, AccessFlags::kNarrow));
-  LaneWords hosts;
-  if (!FindAccess(int64_t{elements} * rule.element_bytes, AccessKind::kWrite, hosts)) return false;
-  for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
-    const int lane = std::countr_zero(left);
-    const auto i = static_cast<size_t>(lane);
-    JoinedTaint address;
-    if (is_guarded_) address.Add(guard_[i]);
-    ReadAll(base, instr_->a, lane, address);
-    for (int byte = 0; byte < elements * rule.element_bytes; ++byte) {
-      JoinedTaint joined = address;
-      joined.Add(
-          Read(from, ElementSlot(byte / rule.element_bytes), byte % rule.element_bytes / 2, lane));
-      taint_.plane.Fill(hosts[i] + static_cast<uint64_t>(byte), 1,
-                        Stored(Finish(joined, lane), lane));
-    }
-  }
-  return true;
-}
-
-bool TaintTracker::FollowAtomic(const TaintRule& rule) {
-  if (is_guarded_) StoreKeptOut(rule, warp_->active() & ~warp_->mask());
-  const TaintOperand value{.written = false, .bytes = rule.element_bytes};
-  const bool reduces = (instr_->flags & kFormFlag) != 0;
-  const LaneAddresses addresses(*warp_, *instr_);
-  LaneWords hosts;
-  for (int lane = 0; lane < kLanes; ++lane)
-    hosts[static_cast<size_t>(lane)] = addresses[lane];
-  if (!warp_->FindLanes(SpaceOf(*instr_), warp_->mask(), rule.element_bytes, AccessKind::kAtomic,
-                        hosts))
-    return false;
-  Write* const write =
-      reduces ? nullptr : &Writes(instr_->d, {.written = true, .bytes = rule.element_bytes});
-  for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
-    const int lane = std::countr_zero(left);
-    const auto i = static_cast<size_t>(lane);
-    JoinedTaint joined;
-    if (is_guarded_) joined.Add(guard_[i]);
-    ReadAll(AddressOperand(IsNarrow(*instr_, kNarrowAddress)), instr_->a, lane, joined);
-    const TaintWord before =
-        taint_.plane.Joined(hosts[i], static_cast<uint64_t>(rule.element_bytes));
-    joined.Add(before);
-    if (write != nullptr)
-      for (int part = 0; part < write->to.parts(); ++part)
-        write->parts[static_cast<size_t>(part)][i] = joined.word;
-    ReadAll(value, instr_->b, lane, joined);
-    if (rule.swaps) ReadAll(value, instr_->c, lane, joined);
-    taint_.plane.Fill(hosts[i], static_cast<uint64_t>(rule.element_bytes),
-                      Stored(Finish(joined, lane), lane));
-  }
-  return true;
-}
-
-// Lane 8 m + r has the address of row r of matrix m, of 16 bytes.
-bool TaintTracker::FollowMatrices(const TaintRule& rule) {
-  const bool loads = rule.kind == TaintRule::Kind::kLoadMatrices;
-  const LaneAddresses addresses(*warp_, *instr_);
-  LaneWords rows;
-  for (int lane = 0; lane < kLanes; ++lane)
-    rows[static_cast<size_t>(lane)] = addresses[lane];
-  const uint32_t row_lanes = kAllLanes >> (kLanes - 8 * rule.rows);
-  if (!warp_->FindLanes(SpaceOf(*instr_), row_lanes, 16,
-                        loads ? AccessKind::kRead : AccessKind::kWrite, rows))
-    return false;
-  for (int matrix = 0; matrix < rule.rows; ++matrix) {
-    const Slot slot = warp_->More(*instr_, static_cast<uint32_t>(matrix));
-    Write* const write = loads ? &Writes(slot, {.written = true, .bytes = 4}) : nullptr;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      for (const int part : {0, 1}) {
-        const int row = rule.transposed ? 2 * (lane % 4) + part : lane / 4;
-        const int column = rule.transposed ? lane / 4 : 2 * (lane % 4) + part;
-        const uint64_t host =
-            rows[static_cast<size_t>(8 * matrix + row)] + static_cast<uint64_t>(2 * column);
-        JoinedTaint joined;
-        if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
-        joined.Add(loads ? taint_.plane.Joined(host, 2) : Read(k32Bits, slot, part, lane));
-        const TaintWord word = Finish(joined, lane);
-        if (loads)
-          write->parts[static_cast<size_t>(part)][static_cast<size_t>(lane)] = word;
-        else
-          taint_.plane.Fill(host, 2, Stored(word, lane));
-      }
-    }
-  }
-  return true;
-}
-
-// As if it landed at once: nobody may look before it does.
-bool TaintTracker::FollowCopy() {
-  const AsyncCopies::Copy copy = AsyncCopyOf(*warp_, *instr_);
-  LaneWords to = copy.to;
-  if (!warp_->FindLanes(Space::kShared, warp_->mask(), copy.bytes, AccessKind::kWrite, to))
-    return false;
-  for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
-    const auto i = static_cast<size_t>(std::countr_zero(left));
-    for (uint64_t byte = 0; byte < static_cast<uint64_t>(copy.bytes); ++byte) {
-      JoinedTaint joined;
-      if (is_guarded_) joined.Add(guard_[i]);
-      if (byte < copy.read[i]) joined.Add(taint_.plane.At(copy.from[i] + byte));
-      taint_.plane.Fill(to[i] + byte, 1, joined.word);
-    }
-  }
-  return true;
 }
 
 }  // namespace coppice::ptx

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 
 #include "runtime/emulator/ptx/form_table.h"
 #include "runtime/emulator/ptx/forms/access.h"
+#include "runtime/emulator/ptx/forms/operands.h"
+#include "runtime/emulator/ptx/forms/resize.h"
 
 namespace coppice::ptx {
 namespace {
@@ -30,8 +33,9 @@ int BytesOfLetter(char letter) {
   }
 }
 
-// As form.h describes them; integers have no slot.
-std::vector<TaintOperand> OperandsOf(std::string_view letters) {
+// As form.h describes them; integers have no slot. The carry flag is a small letter, whoever writes
+// it.
+std::vector<TaintOperand> OperandsOf(std::string_view letters, bool writes_carry) {
   std::vector<TaintOperand> operands;
   while (!letters.empty()) {
     const char letter = letters.front();
@@ -43,7 +47,8 @@ std::vector<TaintOperand> OperandsOf(std::string_view letters) {
     const char lower = static_cast<char>(std::tolower(letter));
     if (letter == '|' || lower == 'i') continue;
     operands.insert(operands.end(), static_cast<size_t>(std::max(count, 1)),
-                    {.written = letter != lower, .bytes = BytesOfLetter(lower)});
+                    {.written = letter != lower || (lower == 'k' && writes_carry),
+                     .bytes = BytesOfLetter(lower)});
   }
   return operands;
 }
@@ -69,7 +74,8 @@ Kind KindByLetters(std::string_view name,
   if (base == "prmt") return name == "prmt.b32" ? Kind::kPermute : Kind::kByLane;
   if (base == "shfl") return Kind::kShuffle;
   if (base == "mma") return Kind::kMatrix;
-  if (IsOneOf(base, {"vote", "match", "redux", "movmatrix", "wmma"})) return Kind::kWarp;
+  if (IsOneOf(base, {"vote", "match", "redux", "movmatrix", "wmma", "activemask", "elect"}))
+    return Kind::kWarp;
   if (IsOneOf(base, {"bar", "barrier"})) return writes ? Kind::kGap : Kind::kNothing;
   if (IsOneOf(base, {"wgmma", "cp"}))
     return Mentions(name, "wait_group") ? Kind::kNothing : Kind::kGap;
@@ -79,9 +85,7 @@ Kind KindByLetters(std::string_view name,
       !Mentions(name, "lop3.or"))
     return Kind::kParts;
   if (IsOneOf(base, {"mul", "mad"}) && Mentions(name, ".lo.")) return Kind::kProduct;
-  const bool packed =
-      Mentions(name, ".f16x2") || Mentions(name, ".bf16x2") || Mentions(name, "16x2");
-  if (packed && words && base != "cvt") return Kind::kParts;
+  if (Mentions(name, "16x2") && words && base != "cvt") return Kind::kParts;
   return Kind::kByLane;
 }
 
@@ -95,15 +99,15 @@ Kind KindByName(std::string_view name, std::string_view base) {
   if (base == "ldmatrix") return Kind::kLoadMatrices;
   if (base == "stmatrix") return Kind::kStoreMatrices;
   if (name.starts_with("cp.async.ca.") || name.starts_with("cp.async.cg.")) return Kind::kCopyAsync;
-  if (IsOneOf(base, {"cp", "tensormap", "wgmma", "wmma"}))
-    return Mentions(name, "commit_group") || Mentions(name, "wait_group") ||
-                   Mentions(name, "wait_all") || Mentions(name, "prefetch") ||
-                   Mentions(name, "fence")
-               ? Kind::kNothing
-               : Kind::kGap;
-  if (base == "barrier" || base == "bar")
-    return Mentions(name, ".red") ? Kind::kGap : Kind::kNothing;
-  return Kind::kNothing;
+  if (Mentions(name, ".red")) return Kind::kGap;  // Of barriers.
+  const bool orders = Mentions(name, "commit_group") || Mentions(name, "wait_group") ||
+                      Mentions(name, "wait_all") || Mentions(name, "prefetch") ||
+                      Mentions(name, "fence");
+  return orders || IsOneOf(base, {"applypriority", "bar", "barrier", "bra", "brkpt", "brx", "call",
+                                  "createpolicy", "discard", "exit", "griddepcontrol", "membar",
+                                  "nanosleep", "pmevent", "ret", "setmaxnreg", "trap"})
+             ? Kind::kNothing
+             : Kind::kGap;
 }
 
 int NumberBehind(std::string_view name, std::string_view mark) {
@@ -127,17 +131,21 @@ int ElementBytes(std::string_view name) {
 TaintRule Make(const Form& form) {
   const std::string_view name = form.name;
   const std::string_view base = name.substr(0, name.find('.'));
-  TaintRule rule{.operands = OperandsOf(form.operands)};
+  // One that reads the flag, too, is addc, subc or madc.
+  TaintRule rule{.operands = OperandsOf(form.operands, Mentions(name, ".cc"))};
   rule.kind =
       rule.operands.empty() ? KindByName(name, base) : KindByLetters(name, base, rule.operands);
-  rule.parts_lanes = IsOneOf(base, {"bra", "brx", "exit", "ret"});
+  rule.branches = IsOneOf(base, {"bra", "brx", "exit", "ret", "call"});
+  rule.calls = base == "call";
+  rule.stores = rule.kind == Kind::kStore || rule.kind == Kind::kAtomic ||
+                rule.kind == Kind::kStoreMatrices || rule.kind == Kind::kCopyAsync;
   switch (rule.kind) {
     case Kind::kMatrix:
       rule.rows = Mentions(name, ".m8n8") ? 8 : 16;
       break;
     case Kind::kLoadMatrices:
     case Kind::kStoreMatrices:
-      rule.rows = NumberBehind(name, ".x");
+      rule.matrices = NumberBehind(name, ".x");
       rule.transposed = Mentions(name, ".trans");
       break;
     case Kind::kLoad:
@@ -145,7 +153,7 @@ TaintRule Make(const Form& form) {
     case Kind::kAtomic:
     case Kind::kMove:
       rule.element_bytes = ElementBytes(name);
-      rule.swaps = Mentions(name, ".cas.");
+      rule.compares = Mentions(name, ".cas.");
       break;
     default:
       break;
@@ -163,6 +171,52 @@ const TaintRule& TaintRuleOf(size_t form) {
     return made;
   }();
   return rules[form];
+}
+
+std::vector<TaintWritten> WrittenBy(const Code& code, const Instr& instr) {
+  const TaintRule& rule = TaintRuleOf(instr.form);
+  std::vector<TaintWritten> written;
+  const auto add = [&](Slot slot, int bytes) {
+    written.push_back({slot, {.written = true, .bytes = bytes}});
+  };
+  const auto add_vector = [&](int count, int bytes) {
+    for (int i = 0; i < count; ++i)
+      add(code.slots[instr.more + static_cast<size_t>(i)], bytes);
+  };
+  const auto target = static_cast<int>(instr.target);
+  switch (rule.kind) {
+    case Kind::kLoad: {
+      const int elements = 1 << (instr.flags & AccessFlags::kElements);
+      if (elements == 1)
+        add(instr.d, target);
+      else
+        add_vector(elements, target);
+      break;
+    }
+    case Kind::kMove:
+      if ((instr.flags & kFormFlag) != 0)
+        add_vector(target, std::max(rule.element_bytes / target, 2));
+      else
+        add(instr.d, rule.element_bytes);
+      break;
+    case Kind::kConvert:
+      add(instr.d, 1 << Resizing::To(instr));
+      break;
+    case Kind::kLoadMatrices:
+      add_vector(rule.matrices, 4);
+      break;
+    case Kind::kAtomic:
+      if ((instr.flags & kFormFlag) == 0) add(instr.d, rule.element_bytes);
+      break;
+    default: {
+      const Slot near[] = {instr.d, instr.a, instr.b, instr.c};
+      for (size_t i = 0; i < rule.operands.size(); ++i)
+        if (rule.operands[i].written)
+          add(i < std::size(near) ? near[i] : code.slots[instr.more + i - std::size(near)],
+              rule.operands[i].bytes);
+    }
+  }
+  return written;
 }
 
 }  // namespace coppice::ptx

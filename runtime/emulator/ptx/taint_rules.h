@@ -49,14 +49,24 @@ struct TaintRule {
 
   Kind kind = Kind::kGap;
   std::vector<TaintOperand> operands;
-  int rows = 0;              // kMatrix: 8 or 16. kLoadMatrices and kStoreMatrices: matrices.
-  bool transposed = false;   // Of these.
-  int element_bytes = 0;     // kLoad, kStore, kAtomic: in memory. kMove: of the whole register.
-  bool swaps = false;        // kAtomic: has two values.
-  bool parts_lanes = false;  // A branch, or an end: its guard decides what its lanes execute.
+  int rows = 0;             // kMatrix: 8 or 16.
+  int matrices = 0;         // kLoadMatrices, kStoreMatrices.
+  bool transposed = false;  // Of these.
+  int element_bytes = 0;    // kLoad, kStore, kAtomic: in memory. kMove: of the whole register.
+  bool compares = false;    // kAtomic: has two values.
+  bool branches = false;    // Its guard, or an index, decides what its lanes execute.
+  bool calls = false;
+  bool stores = false;  // Writes memory.
 };
 
 // Of a row of AllForms().
 const TaintRule& TaintRuleOf(size_t form);
+
+// What an instruction writes into registers.
+struct TaintWritten {
+  Slot slot;
+  TaintOperand to;
+};
+std::vector<TaintWritten> WrittenBy(const Code& code, const Instr& instr);
 
 }  // namespace coppice::ptx

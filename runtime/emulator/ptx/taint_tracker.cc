@@ -5,12 +5,22 @@
 #include <algorithm>
 #include <bit>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "runtime/emulator/ptx/findings.h"
 #include "runtime/emulator/ptx/form_table.h"
 
 namespace coppice::ptx {
+namespace {
+
+// Whether slot a decides where lanes go on: a table's index, or the address of a function.
+bool IsIndexed(const Instr& instr) {
+  const std::string_view name = AllForms()[instr.form].name;
+  return name == "brx.idx" || (name == "call" && instr.a.offset != 0);
+}
+
+}  // namespace
 
 void TaintTracker::Start(const Frame& frame) {
   FrameTaint& taint = frames_[&frame];
@@ -117,27 +127,70 @@ void TaintTracker::Begin(ResidentWarp& warp, const Instr& instr, const TaintRule
   write_count_ = 0;
   is_guarded_ = false;
   TakeControl();
-  if (instr.guard == Instr::kUnguarded) return;
-  const auto guard = registers_->predicates.find(instr.guard);
-  if (guard == registers_->predicates.end()) return;
-  if (!is_guarded_) guard_ = {};
-  is_guarded_ = true;
-  for (size_t i = 0; i < kLanes; ++i)
-    guard_[i] = JoinTaint(guard_[i], guard->second[i]);
-  if (!rule.parts_lanes) return;
-  const Code& code = *warp.frame().code;
-  auto& joins = joins_[&code];
+  const auto take = [&](int lane, TaintWord word) {
+    if (word == 0) return;
+    if (!is_guarded_) guard_ = {};
+    is_guarded_ = true;
+    guard_[static_cast<size_t>(lane)] = JoinTaint(guard_[static_cast<size_t>(lane)], word);
+  };
+  bool decides = false;
+  const auto take_all = [&](const TaintOperand& operand, Slot slot) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      JoinedTaint joined;
+      ReadAll(operand, slot, lane, joined);
+      take(lane, joined.word);
+      decides = decides || IsPadding(joined.word);
+    }
+  };
+  if (instr.guard != Instr::kUnguarded)
+    take_all({.written = false, .bytes = 0}, Slot::At(Area::kFrame, instr.guard));
+  if (!rule.branches) return;
+  // An index, or the address of a function.
+  if (IsIndexed(instr)) take_all({.written = false, .bytes = rule.calls ? 8 : 4}, instr.a);
+  if (decides) TakeBranch();
+}
+
+const TaintTracker::Branch& TaintTracker::BranchAt(const Code& code) {
+  const auto [known, added] = branches_.try_emplace(instr_);
+  Branch& branch = known->second;
+  if (!added) return branch;
+  const auto at = static_cast<uint32_t>(instr_ - code.instrs.data());
+  std::vector<uint32_t>& joins = joins_[&code];
   if (joins.empty()) joins = JoinPoints(code);
-  const uint32_t join = joins[static_cast<size_t>(&instr - code.instrs.data())];
-  std::vector<Control>& controls = controls_[&warp];
+  const bool calls = TaintRuleOf(instr_->form).calls;
+  branch.join = calls ? at + 1 : joins[at];
+  branch.stores = calls;  // Its callee may.
+  for (const uint32_t behind : InstructionsBetween(code, at, branch.join)) {
+    const Instr& instr = code.instrs[behind];
+    const TaintRule& rule = TaintRuleOf(instr.form);
+    branch.stores = branch.stores || rule.stores || rule.calls;
+    for (const TaintWritten& written : WrittenBy(code, instr))
+      branch.written.push_back(written);
+  }
+  return branch;
+}
+
+// What is written on a way that is not taken, would be: it depends on the branch, too.
+void TaintTracker::TakeBranch() {
+  const Frame& frame = warp_->frame();
+  const Branch& branch = BranchAt(*frame.code);
+  std::vector<Control>& controls = controls_[warp_];
   auto known = std::ranges::find_if(controls, [&](const Control& control) {
-    return control.frame == &warp.frame() && control.join == join;
+    return control.frame == &frame && control.join == branch.join;
   });
   if (known == controls.end())
-    known = controls.insert(known, {.frame = &warp.frame(), .join = join, .lanes = 0, .words = {}});
-  known->lanes |= warp.active();
+    known = controls.insert(
+        known,
+        {.frame = &frame, .depth = frame.depth, .join = branch.join, .lanes = 0, .words = {}});
+  const uint32_t active = warp_->active();
+  known->lanes |= active;
   for (size_t i = 0; i < kLanes; ++i)
-    if ((warp.active() >> i & 1) != 0) known->words[i] = JoinTaint(known->words[i], guard_[i]);
+    if ((active >> i & 1) != 0) known->words[i] = JoinTaint(known->words[i], guard_[i]);
+  for (const TaintWritten& written : branch.written)
+    Writes(written.slot, written.to);
+  Commit(/*lanes=*/0);
+  write_count_ = 0;
+  if (branch.stores) taint_.AddGap("stores behind a branch that depends on padding");
 }
 
 void TaintTracker::TakeControl() {
@@ -146,7 +199,8 @@ void TaintTracker::TakeControl() {
   std::vector<Control>& controls = found->second;
   const auto pc = static_cast<uint32_t>(instr_ - warp_->frame().code->instrs.data());
   for (Control& control : controls) {
-    if (control.frame == &warp_->frame() && control.join == pc) control.lanes &= ~warp_->active();
+    const bool met = control.frame == &warp_->frame() && control.join == pc;
+    if (met || warp_->frame().depth < control.depth) control.lanes &= ~warp_->active();
     if ((control.lanes & warp_->active()) == 0) continue;
     if (!is_guarded_) guard_ = {};
     is_guarded_ = true;
@@ -187,7 +241,11 @@ Step TaintTracker::Execute(ResidentWarp& warp, const Instr& instr) {
   if (rule.kind == TaintRule::Kind::kShuffle) return Shuffle(rule);
   if (!Follow(rule)) return Step::kStop;
   const Step step = instr.handler(warp, instr);
-  if (step == Step::kNext && write_count_ != 0) Commit(warp.mask());
+  // An access that may wait for others has been made, and makes room.
+  const bool accessed =
+      rule.kind == TaintRule::Kind::kLoad || rule.kind == TaintRule::Kind::kAtomic;
+  if ((step == Step::kNext || (accessed && step == Step::kChoose)) && write_count_ != 0)
+    Commit(warp.mask());
   return step;
 }
 
@@ -195,28 +253,25 @@ void TaintTracker::Skip(ResidentWarp& warp, const Instr& instr) {
   const TaintRule& rule = TaintRuleOf(instr.form);
   Begin(warp, instr, rule);
   if (!is_guarded_) return;
-  switch (rule.kind) {
-    case TaintRule::Kind::kMove:
-      FollowMove(rule);
-      break;
-    case TaintRule::Kind::kConvert:
-      FollowConvert();
-      break;
-    case TaintRule::Kind::kLoad:
-      for (int element = 0; element < ElementsOf(); ++element)
-        Writes(ElementSlot(element), ElementRegister(/*written=*/true));
-      break;
-    default:
-      WriteAll(rule, {});
-  }
+  for (const TaintWritten& written : WrittenBy(*warp.frame().code, instr))
+    Writes(written.slot, written.to);
   Commit(/*lanes=*/0);
   StoreKeptOut(rule, warp.active());
 }
 
-// A lane reads the lane whose number it gets where each has its own.
+// Which lane a lane reads shows where each has its own number as the value.
 Step TaintTracker::Shuffle(const TaintRule& rule) {
   const Slot from = SlotOf(2);
   const bool tainted = IsTainted(rule.operands[2], from);
+  const auto is_from = [&](Slot slot) {
+    return slot.area == from.area && slot.offset == from.offset;
+  };
+  if (tainted && (is_from(SlotOf(3)) || is_from(SlotOf(4)) || is_from(SlotOf(5)))) {
+    FollowWarp(rule);
+    const Step step = instr_->handler(*warp_, *instr_);
+    if (step == Step::kNext) Commit(warp_->mask());
+    return step;
+  }
   Lanes lane_of = {};
   if (tainted) {
     const auto keep = [&](Slot slot, size_t bytes) {

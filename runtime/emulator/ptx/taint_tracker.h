@@ -47,9 +47,16 @@ class TaintTracker final : public TaintObserver {
   // A branch that depends on padding: so does what its lanes do until its ways meet again.
   struct Control {
     const Frame* frame;
+    int depth;      // Of the frame.
     uint32_t join;  // kNoJoin: nowhere.
     uint32_t lanes;
     Lanes words;
+  };
+  // What a branch decides: what is written behind it, on any way.
+  struct Branch {
+    uint32_t join;
+    std::vector<TaintWritten> written;
+    bool stores;
   };
   // What an instruction writes once it has been executed.
   struct Write {
@@ -73,9 +80,12 @@ class TaintTracker final : public TaintObserver {
   TaintWord Finish(const JoinedTaint& joined, int lane);
   TaintWord Stored(TaintWord word, int lane);  // With a meeting, if it is padding.
   TaintWord Meeting(int lane);
+  // Begins the control of a branch whose guard, or index, is tainted.
+  void TakeBranch();
+  const Branch& BranchAt(const Code& code);
   // Joins the words of the branches that lanes are behind. Forgets those that have ended.
   void TakeControl();
-  // What lanes would write that the guard keeps out.
+  // What lanes would write into memory that the guard keeps out.
   void StoreKeptOut(const TaintRule& rule, uint32_t lanes);
   // Notes what the instruction writes. False: an access faults.
   bool Follow(const TaintRule& rule);
@@ -93,6 +103,8 @@ class TaintTracker final : public TaintObserver {
   bool FollowMatrices(const TaintRule& rule);
   bool FollowCopy();
   Step Shuffle(const TaintRule& rule);
+  // Memory that padding decides the place of cannot be followed.
+  void CheckPlace(const TaintOperand& base, Slot slot, int lane);
   // Of a load or a store: what it writes or reads.
   int ElementsOf() const;
   Slot ElementSlot(int element) const;
@@ -106,6 +118,7 @@ class TaintTracker final : public TaintObserver {
   Taint& taint_;
   std::unordered_map<const Frame*, FrameTaint> frames_;
   std::unordered_map<const ResidentWarp*, std::vector<Control>> controls_;
+  std::unordered_map<const Instr*, Branch> branches_;
   std::unordered_map<const Code*, std::vector<uint32_t>> joins_;
   std::unordered_map<const Instr*, TaintWord> meetings_;
 

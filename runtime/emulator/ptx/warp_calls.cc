@@ -49,6 +49,12 @@ bool ResidentWarp::GrowThreadMemory(int64_t bytes) {
   for (int lane = 0; lane < kLanes && thread_stride_ != 0; ++lane)
     std::memcpy(grown.data() + lane * stride, thread_memory_.data() + lane * thread_stride_,
                 static_cast<size_t>(thread_stride_));
+  if (state_.taint != nullptr) {
+    for (int lane = 0; lane < kLanes && thread_stride_ != 0; ++lane)
+      state_.taint->Copy(thread_memory_.data() + lane * thread_stride_,
+                         grown.data() + lane * stride, static_cast<size_t>(thread_stride_));
+    state_.taint->Clear(thread_memory_);
+  }
   thread_memory_ = std::move(grown);
   thread_stride_ = stride;
   return true;

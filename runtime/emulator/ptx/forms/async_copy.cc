@@ -21,14 +21,8 @@
 namespace coppice::ptx {
 namespace {
 
-// Flags of cp.async. The immediate has two signed offsets of 32 bits: the source's is the low one.
-constexpr uint8_t kNarrowSource = 1;
-constexpr uint8_t kNarrowTarget = 2;
-constexpr uint8_t kSourceBytes = 4;   // c: how many bytes are read.
-constexpr uint8_t kIgnoreSource = 8;  // c: a predicate, whether none are.
-
 uint32_t IgnoringLanes(const Warp& warp, const Instr& instr) {
-  if ((instr.flags & kIgnoreSource) == 0) return 0;
+  if ((instr.flags & AsyncCopyFlags::kIgnoreSource) == 0) return 0;
   const uint32_t bits = warp.Predicate(instr.c);
   return (instr.flags & Instr::kNegated) != 0 ? ~bits : bits;
 }
@@ -63,15 +57,16 @@ bool DecodeCopyAsync(FunctionDecoder& decoder, const Instruction& from, Instr& t
   to.d = target.base;
   to.a = source.base;
   to.immediate = target.offset << 32 | (source.offset & 0xffffffff);
-  to.flags = (target.narrow ? kNarrowTarget : 0) | (source.narrow ? kNarrowSource : 0);
+  to.flags = (target.narrow ? AsyncCopyFlags::kNarrowTarget : 0) |
+             (source.narrow ? AsyncCopyFlags::kNarrowSource : 0);
   if (from.operands.size() == 4 + policies) {
     if (decoder.IsPredicate(operands.next())) {
       bool negated = false;
       to.c = operands.ReadPredicate(negated);
-      to.flags |= kIgnoreSource | (negated ? Instr::kNegated : 0);
+      to.flags |= AsyncCopyFlags::kIgnoreSource | (negated ? Instr::kNegated : 0);
     } else {
       to.c = operands.Read(4);
-      to.flags |= kSourceBytes;
+      to.flags |= AsyncCopyFlags::kSourceBytes;
     }
   }
   to.handler = CopyAsync;
@@ -115,10 +110,12 @@ bool DecodeCreatePolicy(FunctionDecoder& decoder, const Instruction& from, Instr
 AsyncCopies::Copy AsyncCopyOf(const Warp& warp, const Instr& instr) {
   const auto from_offset = static_cast<int32_t>(instr.immediate);
   const auto to_offset = static_cast<int32_t>(instr.immediate >> 32);
-  const LaneAddresses from(warp, instr.a, (instr.flags & kNarrowSource) != 0, from_offset);
-  const LaneAddresses to(warp, instr.d, (instr.flags & kNarrowTarget) != 0, to_offset);
+  const LaneAddresses from(warp, instr.a, (instr.flags & AsyncCopyFlags::kNarrowSource) != 0,
+                           from_offset);
+  const LaneAddresses to(warp, instr.d, (instr.flags & AsyncCopyFlags::kNarrowTarget) != 0,
+                         to_offset);
   const uint32_t* const sizes =
-      (instr.flags & kSourceBytes) != 0 ? warp.From<uint32_t>(instr.c) : nullptr;
+      (instr.flags & AsyncCopyFlags::kSourceBytes) != 0 ? warp.From<uint32_t>(instr.c) : nullptr;
   const uint32_t ignoring = IgnoringLanes(warp, instr);
   AsyncCopies::Copy copy;
   copy.bytes = static_cast<uint8_t>(instr.target);
