@@ -106,7 +106,7 @@ bool TaintTracker::Follow(const TaintRule& rule) {
 void TaintTracker::FollowLanes(const TaintRule& rule) {
   bool any = is_guarded_;
   for (size_t i = 0; i < rule.operands.size() && !any; ++i)
-    any = !rule.operands[i].written && IsTainted(rule.operands[i], SlotOf(i));
+    any = rule.operands[i].read() && IsTainted(rule.operands[i], SlotOf(i));
   Lanes words = {};
   if (!any) return WriteAll(rule, words);
   for (int lane = 0; lane < kLanes; ++lane) {
@@ -120,7 +120,7 @@ void TaintTracker::FollowLanes(const TaintRule& rule) {
                       (IsZero(rule.operands[first], SlotOf(first), lane) ||
                        IsZero(rule.operands[first + 1], SlotOf(first + 1), lane));
     for (size_t i = zero ? first + 2 : first; i < rule.operands.size(); ++i)
-      if (!rule.operands[i].written) ReadAll(rule.operands[i], SlotOf(i), lane, joined);
+      if (rule.operands[i].read()) ReadAll(rule.operands[i], SlotOf(i), lane, joined);
     words[static_cast<size_t>(lane)] = Finish(joined, lane);
   }
   WriteAll(rule, words);
@@ -248,7 +248,7 @@ void TaintTracker::FollowWarp(const TaintRule& rule) {
     if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
     if ((warp_->live() >> lane & 1) == 0) continue;
     for (size_t i = 0; i < rule.operands.size(); ++i)
-      if (!rule.operands[i].written) ReadAll(rule.operands[i], SlotOf(i), lane, joined);
+      if (rule.operands[i].read()) ReadAll(rule.operands[i], SlotOf(i), lane, joined);
   }
   Lanes words;
   words.fill(Finish(joined, std::countr_zero(warp_->mask())));

@@ -35,7 +35,9 @@ int BytesOfLetter(char letter) {
 
 // As form.h describes them; integers have no slot. The carry flag is a small letter, whoever writes
 // it.
-std::vector<TaintOperand> OperandsOf(std::string_view letters, bool writes_carry) {
+std::vector<TaintOperand> OperandsOf(std::string_view letters,
+                                     bool reads_carry,
+                                     bool writes_carry) {
   std::vector<TaintOperand> operands;
   while (!letters.empty()) {
     const char letter = letters.front();
@@ -48,6 +50,7 @@ std::vector<TaintOperand> OperandsOf(std::string_view letters, bool writes_carry
     if (letter == '|' || lower == 'i') continue;
     operands.insert(operands.end(), static_cast<size_t>(std::max(count, 1)),
                     {.written = letter != lower || (lower == 'k' && writes_carry),
+                     .updated = lower == 'k' && writes_carry && reads_carry,
                      .bytes = BytesOfLetter(lower)});
   }
   return operands;
@@ -131,8 +134,8 @@ int ElementBytes(std::string_view name) {
 TaintRule Make(const Form& form) {
   const std::string_view name = form.name;
   const std::string_view base = name.substr(0, name.find('.'));
-  // One that reads the flag, too, is addc, subc or madc.
-  TaintRule rule{.operands = OperandsOf(form.operands, Mentions(name, ".cc"))};
+  const bool reads_carry = IsOneOf(base, {"addc", "subc", "madc"});
+  TaintRule rule{.operands = OperandsOf(form.operands, reads_carry, Mentions(name, ".cc"))};
   rule.kind =
       rule.operands.empty() ? KindByName(name, base) : KindByLetters(name, base, rule.operands);
   rule.branches = IsOneOf(base, {"bra", "brx", "exit", "ret", "call"});

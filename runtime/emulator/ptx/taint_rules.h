@@ -16,8 +16,10 @@ namespace coppice::ptx {
 // An operand that is a register: its slot has the same index in the instruction.
 struct TaintOperand {
   bool written = false;
-  int bytes = 0;  // Of a lane; 0: a predicate.
+  bool updated = false;  // Written, and read before.
+  int bytes = 0;         // Of a lane; 0: a predicate.
 
+  bool read() const { return !written || updated; }
   // Words of a lane: one for every 16 bits.
   int parts() const { return bytes < 2 ? 1 : bytes / 2; }
 };
