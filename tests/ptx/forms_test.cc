@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 
 #include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/form_table.h"
 #include "runtime/emulator/ptx/forms/families.h"
 #include "tests/ptx/exact.h"
 #include "tests/ptx/one_form.h"
@@ -56,10 +57,6 @@ constexpr FamilyUnderTest kFamilies[] = {
     {"Set", baseline::SetForms, avx2::SetForms},
     {"Sign", baseline::SignForms, avx2::SignForms},
 };
-
-bool HasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
 
 // Numbers around which something changes, of a format: as bits.
 std::vector<uint64_t> EdgesOf(const BinaryFormat& format) {

@@ -22,6 +22,7 @@
 #include "gtest/gtest.h"
 
 #include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/form_table.h"
 #include "runtime/emulator/ptx/forms/families.h"
 #include "tests/ptx/host_warp.h"
 #include "tests/support/test_device.h"
@@ -213,8 +214,7 @@ class FragmentOfTest {
 class MatrixMultiplyTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (GetParam() && !wide) GTEST_SKIP() << "no AVX2 here";
+    if (GetParam() && !HasAvx2()) GTEST_SKIP() << "no AVX2 here";
   }
   static std::span<const Form> Rows() {
     return GetParam() ? avx2::MultiplyForms() : baseline::MultiplyForms();

@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include "runtime/emulator/ptx/form.h"
+#include "runtime/emulator/ptx/form_table.h"
 #include "runtime/emulator/ptx/forms/families.h"
 #include "tests/ptx/host_warp.h"
 
@@ -66,8 +67,7 @@ constexpr uint32_t kMask = 0xf0f3'35a1;
 class MoveTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    const bool wide = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    if (GetParam() && !wide) GTEST_SKIP() << "no AVX2 here";
+    if (GetParam() && !HasAvx2()) GTEST_SKIP() << "no AVX2 here";
   }
 
   static const Form* RowOf(std::string_view name) {

@@ -5,10 +5,15 @@
 
 #pragma once
 
-#include <cpuid.h>
 #include <cstdint>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace coppice::ptx {
+
+#if defined(__x86_64__)
 
 // Requires a processor that tells.
 inline bool HasUpperHalves() {
@@ -35,5 +40,11 @@ inline const bool kTellsUpperHalves = [] {
 inline bool AreUpperHalvesInUse() {
   return kTellsUpperHalves && HasUpperHalves();
 }
+
+#else  // There are none.
+inline bool AreUpperHalvesInUse() {
+  return false;
+}
+#endif
 
 }  // namespace coppice::ptx

@@ -32,10 +32,6 @@ constexpr Family kExecuting[] = {
     AsyncForms, AtomicForms, BarrierForms, ControlForms, MatrixForms, MemoryForms, WarpForms,
 };
 
-bool HasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
 std::vector<Family> Families() {
   const std::span<const Family> computing = HasAvx2() ? std::span(kAvx2) : std::span(kBaseline);
   std::vector<Family> families(computing.begin(), computing.end());
@@ -125,6 +121,14 @@ std::vector<std::string_view> Split(std::string_view opcode) {
 }
 
 }  // namespace
+
+bool HasAvx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
 
 const LaneAccess& HostLaneAccess() {
   return HasAvx2() ? avx2::LaneAccessFunctions() : baseline::LaneAccessFunctions();

@@ -12,6 +12,9 @@
 
 namespace coppice::ptx {
 
+// Whether the host has AVX2 and FMA, so that AllForms() has the rows of `avx2`.
+bool HasAvx2();
+
 // All rows; an Instr's `form` is an index here.
 std::span<const Form> AllForms();
 

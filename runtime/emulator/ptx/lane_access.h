@@ -42,9 +42,13 @@ struct LaneAccess {
 namespace baseline {
 const LaneAccess& LaneAccessFunctions();
 }
+#if defined(__x86_64__)
 namespace avx2 {
 const LaneAccess& LaneAccessFunctions();
 }
+#else
+namespace avx2 = baseline;
+#endif
 
 // Those of the host's instruction set.
 const LaneAccess& HostLaneAccess();

@@ -1,9 +1,10 @@
 // Families of forms that compute, once per instruction set of the host.
 //
-// Each source of a family is compiled twice, with COPPICE_PTX_TARGET as the namespace of what is in
-// it: `baseline` runs on every x86-64, `avx2` where AVX2 and FMA are. AllForms() chooses. Objects
-// of `avx2` keep everything but these functions to themselves, so that no inline function of a
-// header which was compiled there stands in for that of the rest; see CMakeLists.txt.
+// On x86-64, each source of a family is compiled twice, with COPPICE_PTX_TARGET as the namespace of
+// what is in it: `baseline` runs on every x86-64, `avx2` where AVX2 and FMA are. AllForms()
+// chooses. Objects of `avx2` keep everything but these functions to themselves, so that no inline
+// function of a header which was compiled there stands in for that of the rest; see CMakeLists.txt.
+// Other architectures have one instruction set, and `avx2` is another name of `baseline`.
 //
 // Threads: pure functions.
 
@@ -37,6 +38,10 @@
 namespace coppice::ptx {
 
 COPPICE_PTX_FAMILIES(baseline)
+#if defined(__x86_64__)
 COPPICE_PTX_FAMILIES(avx2)
+#else
+namespace avx2 = baseline;
+#endif
 
 }  // namespace coppice::ptx
