@@ -149,9 +149,9 @@ class DevicesTest(unittest.TestCase):
                     found = [coppice.session()[0] for _ in range(3)]
                 self.assertEqual([shown] * 3, [(one.kind, one.ordinal) for one in found])
                 (line,) = told.output
-                self.assertIn(f"cuda 1, {'cuda 0, ' if 0 in ordinals else ''}emulator; without a "
-                              f"device, coppice.session() and the functions that show its figures "
-                              f"use cuda {shown[1]}: ", line)
+                self.assertIn(f"cuda 1, {'cuda 0, ' if 0 in ordinals else ''}emulator; "
+                              f"coppice.session() and the functions that show its figures use "
+                              f"cuda {shown[1]}, unless you give a device: ", line)
 
     def test_an_emulator_that_was_asked_for_is_what_auto_is(self):
         emulator = coppice.device("emulator")

@@ -130,13 +130,13 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
         *outcome = coppice_ptx_executor.run(launch, environment);
       },
       &execution);
-  if (faulted.has_value()) return {.fault = DescribeFault(work.kernel.name, *faulted)};
   if (surroundings.taint != nullptr) {
     for (ptx::TaintMeeting& met : std::span(surroundings.taint->meetings).subspan(meetings)) {
       met.program = work.program;
       met.step = work.step;
     }
   }
+  if (faulted.has_value()) return {.fault = DescribeFault(work.kernel.name, *faulted)};
   Outcome outcome;
   if (executed.fault.has_value()) {
     KernelFinding fault = FindingOf(work, *executed.fault);

@@ -175,14 +175,15 @@ void Emulator::MarkInput(DeviceAddress address, int64_t bytes, int input, bool p
   if (emulator::IsForked()) return;
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
-  state.processor.taint()->plane.Fill(address, static_cast<uint64_t>(bytes),
-                                      ptx::TaintOfInput(input, padding));
+  if (ptx::Taint* const taint = state.processor.taint(); taint != nullptr)
+    taint->plane.Fill(address, static_cast<uint64_t>(bytes), ptx::TaintOfInput(input, padding));
 }
 
 std::optional<PaddingReach> Emulator::FindPadding(DeviceAddress address, int64_t bytes) const {
   if (emulator::IsForked()) return std::nullopt;
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
+  if (state.processor.taint() == nullptr) return std::nullopt;
   const ptx::Taint& taint = *state.processor.taint();
   for (int64_t byte = 0; byte < bytes; ++byte) {
     const ptx::TaintWord word = taint.plane.At(address + static_cast<DeviceAddress>(byte));
@@ -209,7 +210,8 @@ std::vector<std::string> Emulator::PaddingGaps() const {
   if (emulator::IsForked()) return {};
   State& state = emulator::TheState();
   const std::lock_guard lock(state.mutex);
-  return state.processor.taint()->gaps;
+  const ptx::Taint* const taint = state.processor.taint();
+  return taint == nullptr ? std::vector<std::string>() : taint->gaps;
 }
 
 void Emulator::Report(std::string text) {

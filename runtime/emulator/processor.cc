@@ -136,26 +136,29 @@ void Processor::LookAt(const Outcome& outcome,
   checks_.Observe(operation.id, run == nullptr ? nullptr : run->snapshot, node, outcome.touched);
 }
 
-// Host code is followed where it copies: it declares a read and then a write of as many bytes,
-// which are equal afterwards. False: it has read padding otherwise.
+// Host code is followed where it seems to copy: it declares a read and then a write of as many
+// other bytes, which are equal afterwards. What it declares to write it may read, too, or leave as
+// it is. False: it touches padding otherwise.
 bool Processor::TaintCopies(std::span<const TouchedBytes> touched) {
-  bool followed = true;
   const auto bytes_of = [](const TouchedBytes& one) { return one.bytes.end - one.bytes.begin; };
   const auto host = [](const TouchedBytes& one) {
     return reinterpret_cast<const void*>(one.bytes.begin);
   };
+  const auto copies = [&](const TouchedBytes& from, const TouchedBytes& to) {
+    return !from.writes && to.writes && bytes_of(from) == bytes_of(to) &&
+           (from.bytes.end <= to.bytes.begin || to.bytes.end <= from.bytes.begin) &&
+           std::memcmp(host(from), host(to), bytes_of(from)) == 0;
+  };
+  bool followed = true;
   for (size_t i = 0; i < touched.size(); ++i) {
     const TouchedBytes& one = touched[i];
-    const bool copies = !one.writes && i + 1 < touched.size() && touched[i + 1].writes &&
-                        bytes_of(touched[i + 1]) == bytes_of(one) &&
-                        std::memcmp(host(one), host(touched[i + 1]), bytes_of(one)) == 0;
-    if (copies) {
+    if (i + 1 < touched.size() && copies(one, touched[i + 1])) {
       taint_->plane.Copy(one.bytes.begin, touched[++i].bytes.begin, bytes_of(one));
-    } else if (one.writes) {
-      taint_->plane.Fill(one.bytes.begin, bytes_of(one), 0);
-    } else {
-      followed = followed && !ptx::IsPadding(taint_->plane.Joined(one.bytes.begin, bytes_of(one)));
+      continue;
     }
+    const bool reached = ptx::IsPadding(taint_->plane.Joined(one.bytes.begin, bytes_of(one)));
+    followed = followed && !reached;
+    if (one.writes && !reached) taint_->plane.Fill(one.bytes.begin, bytes_of(one), 0);
   }
   return followed;
 }
@@ -163,7 +166,11 @@ bool Processor::TaintCopies(std::span<const TouchedBytes> touched) {
 void Processor::Taint(const Task& task) {
   const auto address = [](const void* host) { return reinterpret_cast<uint64_t>(host); };
   if (const auto* const copy = std::get_if<CopyWork>(&task.work)) {
-    if (copy->to_host) return;
+    if (copy->to_host) {
+      if (ptx::IsPadding(taint_->plane.Joined(address(copy->source), copy->bytes)))
+        taint_->AddGap("what the host does with padding that is copied to it");
+      return;
+    }
     if (copy->from_host)
       taint_->plane.Fill(address(copy->target), copy->bytes, 0);
     else

@@ -1,6 +1,7 @@
 // Goal: what padding changes, it reaches. Method: programs are drawn of instructions and of
-// branches forwards; each runs once while padding is followed, and again with other contents of the
-// padding. An element that differs and was not reached is a failure, and the program is printed.
+// branches forwards, without memory, loops and calls. Each runs once while padding is followed, and
+// again with other contents of the padding. An element that differs and was not reached is a
+// failure, and the program is printed.
 
 #include <algorithm>
 #include <cstdio>
@@ -250,7 +251,9 @@ TEST(TaintDrawTest, WhatPaddingChangesItReaches) {
   std::printf("padding reaches %lld elements of %lld programs, and changes %lld\n",
               static_cast<long long>(reached), static_cast<long long>(programs),
               static_cast<long long>(changed));
-  EXPECT_GT(changed, reached / 4);
+  if (programs >= 100) {
+    EXPECT_GT(changed, reached / 4);
+  }
 }
 
 }  // namespace

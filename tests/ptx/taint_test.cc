@@ -50,6 +50,8 @@ class TaintTest : public testing::Test {
  protected:
   // Which elements of y padding reaches, if those of x in `padding` are padding.
   std::vector<size_t> Reached(const std::string& text, const std::vector<size_t>& padding) {
+    taint_ = {};
+    words_.clear();
     Launcher launcher(text);
     launcher.taint = &taint_;
     launcher.checks = Checks::All(false);
@@ -335,13 +337,16 @@ TEST_F(TaintTest, VectorsAndBytesAreApart) {
   mov.u32 %r9, %r5;)"),
                       {6}),
               ElementsAre(4, 5, 6, 7));
-  EXPECT_THAT(Reached(KernelOf(R"(
+  const std::string bytes = R"(
+  mov.u32 %r9, 0;
+  st.global.u32 [%rd5], %r9;
   ld.global.u8 %r2, [%rd4+1];
   st.global.u8 [%rd5+2], %r2;
-  mov.u32 %r9, 0;
-  st.global.u8 [%rd5], %r0;)"),
-                      {6}),
-              IsEmpty());
+  ld.global.u16 %h1, [%rd5];
+  ld.global.u16 %h2, [%rd5+2];
+)";
+  EXPECT_THAT(Reached(KernelOf(bytes + "cvt.u32.u16 %r9, %h1;"), {6}), IsEmpty());
+  EXPECT_THAT(Reached(KernelOf(bytes + "cvt.u32.u16 %r9, %h2;"), {6}), ElementsAre(6));
 }
 
 TEST_F(TaintTest, FunctionsTakeAndGiveIt) {
@@ -431,6 +436,29 @@ TEST_F(TaintTest, PlacesThatItDecidesAreGaps) {
   mov.u32 %r9, 0;)"),
           {20});
   EXPECT_THAT(taint_.gaps, ElementsAre("stores at addresses that depend on padding"));
+  // A guard keeps it out.
+  Reached(KernelOf(R"(
+  setp.lt.u32 %p1, %r1, 5;
+  mul.wide.u32 %rd6, %r1, 4;
+  add.s64 %rd7, %rd2, %rd6;
+  @%p1 st.global.u32 [%rd7], %r0;
+  mov.u32 %r9, 0;)"),
+          {20});
+  EXPECT_THAT(taint_.gaps, ElementsAre("stores at addresses that depend on padding"));
+}
+
+TEST_F(TaintTest, ClocksBehindItsBranchesAreGaps) {
+  const std::string loop = R"(
+  mov.u32 %r2, 0;
+Again:
+  add.u32 %r2, %r2, 1;
+  setp.lt.u32 %p1, %r2, %r1;
+  @%p1 bra Again;
+)";
+  Reached(KernelOf(loop + "mov.u32 %r9, %clock;"), {20});
+  EXPECT_THAT(taint_.gaps, ElementsAre("clocks behind a branch that depends on padding"));
+  Reached(KernelOf("mov.u32 %r9, %clock;"), {20});
+  EXPECT_THAT(taint_.gaps, IsEmpty());
 }
 
 TEST_F(TaintTest, WhatAGuardKeepsOutOfAllLanesIsReached) {

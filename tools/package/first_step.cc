@@ -252,15 +252,20 @@ void MarkInputs(Emulator& emulator,
   }
 }
 
-// The first element that is no padding and that padding has reached, at the padded sizes; nothing:
-// none, in one of the ways in which the axes may hold the symbol.
-std::optional<std::pair<std::vector<int64_t>, PaddingReach>> FindReached(const Emulator& emulator,
-                                                                         const HostArray& array,
-                                                                         const Tensor& padded,
-                                                                         int64_t real,
-                                                                         int64_t extent) {
-  std::optional<std::pair<std::vector<int64_t>, PaddingReach>> first;
-  const auto is_clean = [&](const std::vector<AxisLayout>& layout) {
+// Where padding got in an array, at the padded sizes.
+struct ReachedArray {
+  bool is_known = true;  // Sizes tell which elements are no padding, or it makes no difference.
+  std::optional<std::pair<std::vector<int64_t>, PaddingReach>> first;  // That is no padding.
+};
+
+ReachedArray FindReached(const Emulator& emulator,
+                         const HostArray& array,
+                         const Tensor& padded,
+                         int64_t real,
+                         int64_t extent) {
+  ReachedArray reached;
+  bool is_clean_in_one = false;
+  const auto look = [&](const std::vector<AxisLayout>& layout) {
     bool clean = true;
     ForEachLive(array.dims, layout, real, extent, [&](const auto& /*place*/, const auto& there) {
       if (!clean) return;
@@ -268,13 +273,15 @@ std::optional<std::pair<std::vector<int64_t>, PaddingReach>> FindReached(const E
           emulator.FindPadding(AddressOf(padded, there), SizeOf(padded.dtype));
       if (!reach) return;
       clean = false;
-      if (!first) first = {there, *reach};
+      if (!reached.first) reached.first = {there, *reach};
     });
-    return clean;
+    is_clean_in_one = is_clean_in_one || clean;
+    return false;  // The next one.
   };
-  const std::optional<bool> clean = AnyLayout(array.dims, DimsOf(padded), real, extent, is_clean);
-  if (!clean || *clean) return std::nullopt;
-  return first;
+  reached.is_known = AnyLayout(array.dims, DimsOf(padded), real, extent, look).has_value() &&
+                     !(is_clean_in_one && reached.first);
+  if (!reached.is_known) reached.first.reset();
+  return reached;
 }
 
 }  // namespace
@@ -385,7 +392,7 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
   COPPICE_ASSIGN_OR_RETURN(const ShownProgram shown, ShownProgram::Create(device, index, question));
   const package::Program& program = shown.program();
   std::vector<RunOutcome> outcomes;
-  std::vector<std::optional<std::pair<std::vector<int64_t>, PaddingReach>>> reached;
+  std::vector<ReachedArray> reached;
   for (const bool padded : {false, true}) {
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> runner,
                              ProgramRunner::Create(device, shown.options, statics));
@@ -406,25 +413,38 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
         padded ? runner->Run(shown.padded_set, Poison::kOff, watch) : runner->Run(question.set));
   }
   PaddingPath path{.gaps = emulator->PaddingGaps()};
+  for (size_t i = 0; i < reached.size(); ++i)
+    if (!reached[i].is_known)
+      path.gaps.push_back(
+          fmt::format("{}, whose sizes do not tell which elements are padding",
+                      program.buffers[static_cast<size_t>(program.outputs[i])].name));
   const std::vector<int>& declared = device.manifest().programs[static_cast<size_t>(index)].outputs;
   for (size_t step = 0; step < program.steps.size(); ++step) {
     for (const int buffer : UsesOf(shown.loaded->manifest(), program.steps[step]).writes) {
       const auto output = std::ranges::find(program.outputs, buffer);
       if (output == program.outputs.end()) continue;
       const auto at = static_cast<size_t>(output - program.outputs.begin());
-      if (!reached[at]) continue;
+      if (!reached[at].first) continue;
       const bool is_output = at < declared.size();
       path.reaches_output = path.reaches_output || is_output;
       if (path.step >= 0) continue;
       path.step = static_cast<int>(step);
       path.buffer = program.buffers[static_cast<size_t>(buffer)].name;
       path.is_output = is_output;
-      std::tie(path.element, path.reach) = *reached[at];
+      std::tie(path.element, path.reach) = *reached[at].first;
       const std::vector<std::string> names = InputNames(program, /*static_ones=*/false);
-      path.input = names[static_cast<size_t>(path.reach.inputs.front())];
+      for (const int input : path.reach.inputs)
+        path.inputs.push_back(names[static_cast<size_t>(input)]);
     }
   }
   return path;
+}
+
+std::string TextOf(const PaddingReach& reach) {
+  if (reach.kernel.empty()) return "a copy";
+  return fmt::format("kernel {}, PTX line {}{}, thread ({}) of block ({})", reach.kernel,
+                     reach.line, reach.source.empty() ? "" : fmt::format(" ({})", reach.source),
+                     fmt::join(reach.thread, ", "), fmt::join(reach.block, ", "));
 }
 
 std::string TextOf(const PaddingPath& path) {
@@ -433,15 +453,10 @@ std::string TextOf(const PaddingPath& path) {
           ? ""
           : fmt::format("; padding cannot be followed through {}", fmt::join(path.gaps, ", "));
   if (path.step < 0) return "padding reaches no live element of an output or a temporary" + gaps;
-  const PaddingReach& reach = path.reach;
-  return fmt::format(
-      "padding of {} reaches {}[{}]{} in step {}: kernel {}, PTX line {}{}, thread "
-      "({}) of block ({}){}{}",
-      path.input, path.buffer, fmt::join(path.element, ", "),
-      path.is_output ? "" : ", a temporary,", path.step, reach.kernel, reach.line,
-      reach.source.empty() ? "" : fmt::format(" ({})", reach.source), fmt::join(reach.thread, ", "),
-      fmt::join(reach.block, ", "),
-      path.reaches_output ? "" : "; it reaches no live element of an output", gaps);
+  return fmt::format("padding of {} reaches {}[{}]{} in step {}: {}{}{}",
+                     fmt::join(path.inputs, ", "), path.buffer, fmt::join(path.element, ", "),
+                     path.is_output ? "" : ", a temporary,", path.step, TextOf(path.reach),
+                     path.reaches_output ? "" : "; it reaches no live element of an output", gaps);
 }
 
 }  // namespace coppice

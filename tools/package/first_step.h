@@ -41,18 +41,18 @@ struct DifferingStep {
   int step = 0;        // Of the program.
   std::string kernel;  // Empty: it launches none itself.
   std::string buffer;  // That it writes.
-  std::string text;    // "step 3 (kernel Softmax), which writes buf2, by way of PTX line 41"
+  std::string text;    // "step 3 (kernel Softmax), which writes buf2, by way of kernel ..."
   std::optional<PaddingReach> reach;  // How padding got there, if that can be told.
 };
 
 // Where padding gets to.
 struct PaddingPath {
   // The first step that writes a buffer with an element that padding reaches and that is none.
-  int step = -1;                 // -1: none does.
-  std::string buffer;            // That it writes ...
-  bool is_output = false;        // ... an output of the program.
-  std::vector<int64_t> element;  // In there, at the padded sizes.
-  std::string input;             // Whose padding.
+  int step = -1;                    // -1: none does.
+  std::string buffer;               // That it writes ...
+  bool is_output = false;           // ... an output of the program.
+  std::vector<int64_t> element;     // In there, at the padded sizes.
+  std::vector<std::string> inputs;  // Whose padding; the seventh stands for later ones, too.
   PaddingReach reach;
   bool reaches_output = false;    // By that, or by a later step.
   std::vector<std::string> gaps;  // As Emulator::PaddingGaps.
@@ -76,6 +76,8 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
 // "padding of x reaches y[3] by kernel Mean, PTX line 41 (mean.py:12), thread (3, 0, 0) of block
 // (0, 0, 0)", or that it reaches no output, and what could not be followed.
 std::string TextOf(const PaddingPath& path);
+// "kernel Mean, PTX line 41 (mean.py:12), thread (3, 0, 0) of block (0, 0, 0)"
+std::string TextOf(const PaddingReach& reach);
 
 // Makes outputs of the program's temporaries whose elements are known.
 void ShowTemporaries(const std::string& program, nlohmann::json& manifest);

@@ -349,7 +349,7 @@ void Examination::NameStep(const Case& value, Verdict& verdict) const {
     verdict.step = step.step;
     verdict.kernel = step.kernel;
     verdict.hit = {step.buffer, ProgramOf(value, *call).name};
-    if (!step.reach) return absl::OkStatus();
+    if (!step.reach || step.reach->kernel.empty()) return absl::OkStatus();
     verdict.ptx_line = step.reach->line;
     verdict.source = step.reach->source;
     verdict.has_thread = true;

@@ -277,15 +277,17 @@ class Emulator {
 
   // From now on, follows padding through compiled kernels, copies and fills; forgets what it
   // followed before. Kernels take several times as long. padding_reach.h says what padding reaches.
+  // A Restart ends it. Requires of all four: no work runs meanwhile.
   void FollowPadding();
-  // Says that device memory holds padding of input `input`, or elements of it that are none.
-  // Requires: FollowPadding.
+  // Marks device memory as padding of input `input`, or as its live elements. Without FollowPadding
+  // it does nothing. Requires: input >= 0.
   void MarkInput(DeviceAddress address, int64_t bytes, int input, bool padding);
-  // Whether padding has reached one of these bytes, and how; nothing: no. Requires: FollowPadding.
+  // Whether padding has reached one of these bytes, and how; nothing: no, or it is not followed.
   std::optional<PaddingReach> FindPadding(DeviceAddress address, int64_t bytes) const;
   // What has run since FollowPadding through which padding cannot be followed: opcodes, stores
-  // whose place or existence depends on padding, host functions, and kernels that run as host code
-  // and read padding, unless they only copy it. If there is any, FindPadding may miss something.
+  // whose place or existence depends on padding, clocks behind such branches, host functions,
+  // copies of padding to the host, and kernels that run as host code and touch padding, unless they
+  // only copy it. If there is any, FindPadding may miss something.
   std::vector<std::string> PaddingGaps() const;
 
   // Adds a report that other code made.

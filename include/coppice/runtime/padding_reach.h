@@ -13,8 +13,9 @@
 // 16-bit part are not told apart.
 //
 // If Emulator::PaddingGaps lists nothing, a value that no padding reaches is the same whatever the
-// padding is. A value that padding reaches may still be the same, for example a sum with padding of
-// zeros. Sizes and scalars are no data: they depend on nothing.
+// padding is, unless it depends on the order of threads. A value that padding reaches may still be
+// the same, for example a sum with padding of zeros. Sizes and scalars are no data: they depend on
+// nothing.
 //
 // Units: bytes. Threads: plain values.
 
@@ -31,8 +32,9 @@ struct PaddingReach {
   int64_t byte = 0;         // The first byte that padding reached, of those that were asked for.
   std::vector<int> inputs;  // Whose padding. 6 stands for input 6 and all later ones.
   // The instruction that first computed one value from padding and from elements that are not
-  // padding. If none did, the one that stored the padding.
-  std::string kernel;
+  // padding. If none did, the one that stored the padding. Block and thread are the first of the
+  // launch that did so, maybe for another byte.
+  std::string kernel;  // Empty: no instruction stored it; a copy did.
   std::array<unsigned, 3> block = {};
   std::array<unsigned, 3> thread = {};
   int line = 0;         // Of the PTX.

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cctype>
 #include <cstring>
-#include <string>
-#include <string_view>
 
 #include "runtime/emulator/ptx/form_table.h"
 #include "runtime/emulator/ptx/forms/operands.h"
@@ -16,18 +13,6 @@ namespace coppice::ptx {
 namespace {
 
 constexpr TaintOperand kSelector{.written = false, .bytes = 4};
-
-// "cvt.u16.s32": between integers, and without saturation.
-bool IsIntegerCut(std::string_view name) {
-  const auto is_integer = [](std::string_view type) {
-    return !type.empty() && (type[0] == 'u' || type[0] == 's') && type.size() > 1 &&
-           std::isdigit(static_cast<unsigned char>(type[1])) != 0;
-  };
-  const size_t last = name.rfind('.');
-  const size_t first = name.rfind('.', last - 1);
-  return name.substr(0, first) == "cvt" && is_integer(name.substr(last + 1)) &&
-         is_integer(name.substr(first + 1, last - first - 1));
-}
 
 }  // namespace
 
@@ -56,6 +41,10 @@ bool TaintTracker::Follow(const TaintRule& rule) {
       taint_.AddGap(AllForms()[instr_->form].name);
       [[fallthrough]];
     case Kind::kNothing:
+      WriteAll(rule, {});
+      return true;
+    case Kind::kClock:
+      if (!branches_.empty()) taint_.AddGap("clocks behind a branch that depends on padding");
       WriteAll(rule, {});
       return true;
     case Kind::kByLane:
@@ -111,7 +100,7 @@ void TaintTracker::FollowLanes(const TaintRule& rule) {
   if (!any) return WriteAll(rule, words);
   for (int lane = 0; lane < kLanes; ++lane) {
     JoinedTaint joined;
-    if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+    Guard(lane, joined);
     size_t first = 0;  // Of what is read.
     while (first < rule.operands.size() && rule.operands[first].written)
       ++first;
@@ -137,7 +126,7 @@ void TaintTracker::FollowParts(const TaintRule& rule) {
   for (int part = 0; part < write.to.parts(); ++part) {
     for (int lane = 0; lane < kLanes; ++lane) {
       JoinedTaint joined;
-      if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+      Guard(lane, joined);
       const auto word = [&](size_t i) { return Read(rule.operands[i], SlotOf(i), part, lane); };
       const auto decides = [&](size_t i, uint16_t value) {
         return word(i) == 0 && (instr_->flags & Instr::kNegated) == 0 &&
@@ -162,7 +151,7 @@ void TaintTracker::FollowPack(const TaintRule& rule) {
   for (int lane = 0; lane < kLanes; ++lane) {
     for (const size_t part : {0, 1}) {
       JoinedTaint joined;
-      if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+      Guard(lane, joined);
       ReadAll(rule.operands[2 - part], SlotOf(2 - part), lane, joined);
       write.parts[part][static_cast<size_t>(lane)] = Finish(joined, lane);
     }
@@ -176,7 +165,7 @@ void TaintTracker::FollowPermute(const TaintRule& rule) {
   for (int lane = 0; lane < kLanes; ++lane) {
     for (const int part : {0, 1}) {
       JoinedTaint joined;
-      if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+      Guard(lane, joined);
       const int selector = ValueOf(kSelector, instr_->c, 0, lane) >> (8 * part);
       for (const int nibble : {selector & 7, selector >> 4 & 7})
         joined.Add(Read(kSelector, nibble < 4 ? instr_->a : instr_->b, nibble % 4 / 2, lane));
@@ -226,11 +215,11 @@ void TaintTracker::FollowConvert() {
   Write& write = Writes(instr_->d, {.written = true, .bytes = bytes(Resizing::To(*instr_))});
   if (!is_guarded_ && !IsTainted(from, instr_->a)) return;
   // Of an integer, a narrower one has the lower part alone.
-  const bool cuts = IsIntegerCut(AllForms()[instr_->form].name);
-  const int parts = cuts ? std::min(from.parts(), write.to.parts()) : from.parts();
+  const int parts =
+      TaintRuleOf(instr_->form).cuts ? std::min(from.parts(), write.to.parts()) : from.parts();
   for (int lane = 0; lane < kLanes; ++lane) {
     JoinedTaint joined;
-    if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+    Guard(lane, joined);
     for (int part = 0; part < parts; ++part)
       joined.Add(Read(from, instr_->a, part, lane));
     for (int part = 0; part < write.to.parts(); ++part)
@@ -245,7 +234,7 @@ void TaintTracker::FollowWarp(const TaintRule& rule) {
     for (const Control& control : controls->second)
       std::ranges::for_each(control.words, [&](TaintWord word) { joined.Add(word); });
   for (int lane = 0; lane < kLanes; ++lane) {
-    if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+    Guard(lane, joined);
     if ((warp_->live() >> lane & 1) == 0) continue;
     for (size_t i = 0; i < rule.operands.size(); ++i)
       if (rule.operands[i].read()) ReadAll(rule.operands[i], SlotOf(i), lane, joined);
@@ -281,7 +270,7 @@ void TaintTracker::FollowMatrix(const TaintRule& rule) {
       for (int part = 0; part < write.to.parts(); ++part) {
         const size_t column = of_row == 1 ? static_cast<size_t>(part) : i % 2;
         JoinedTaint joined;
-        if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+        Guard(lane, joined);
         for (const JoinedTaint& factor : {rows[8 * (i / of_row) + group],
                                           columns[static_cast<size_t>(lane % 4) * 2 + column]}) {
           joined.met = joined.met || factor.met;

@@ -16,7 +16,7 @@ namespace {
 constexpr TaintOperand k64Bits{.written = false, .bytes = 8};
 constexpr TaintOperand k32Bits{.written = false, .bytes = 4};
 
-bool IsNarrow(const Instr& instr, uint8_t flag) {
+bool HasFlag(const Instr& instr, uint8_t flag) {
   return (instr.flags & flag) != 0;
 }
 
@@ -43,7 +43,7 @@ TaintOperand TaintTracker::ElementRegister(bool written) const {
 }
 
 bool TaintTracker::FindAccess(int64_t bytes, AccessKind kind, LaneWords& hosts) const {
-  const bool narrow = IsNarrow(*instr_, AccessFlags::kNarrow);
+  const bool narrow = HasFlag(*instr_, AccessFlags::kNarrow);
   for (size_t i = 0; i < kLanes; ++i)
     hosts[i] = instr_->immediate +
                (narrow ? warp_->From<uint32_t>(instr_->a)[i] : warp_->From<uint64_t>(instr_->a)[i]);
@@ -53,21 +53,17 @@ bool TaintTracker::FindAccess(int64_t bytes, AccessKind kind, LaneWords& hosts) 
 bool TaintTracker::FollowLoad(const TaintRule& rule) {
   const int elements = ElementsOf();
   const TaintOperand to = ElementRegister(/*written=*/true);
-  const TaintOperand base = AddressOperand(IsNarrow(*instr_, AccessFlags::kNarrow));
+  const TaintOperand base = AddressOperand(HasFlag(*instr_, AccessFlags::kNarrow));
   const size_t first = write_count_;
   for (int element = 0; element < elements; ++element)
     Writes(ElementSlot(element), to);
-  // Parameters of a kernel are no inputs.
-  if (AccessSpaceOf(*instr_) == Space::kParam && base.bytes == k64Bits.bytes &&
-      instr_->a.area == static_cast<uint32_t>(Area::kConstants))
-    return true;
   LaneWords hosts;
   if (!FindAccess(int64_t{elements} * rule.element_bytes, AccessKind::kRead, hosts)) return false;
   for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
     const auto i = static_cast<size_t>(lane);
     JoinedTaint address;
-    if (is_guarded_) address.Add(guard_[i]);
+    Guard(lane, address);
     ReadAll(base, instr_->a, lane, address);
     for (int element = 0; element < elements; ++element) {
       for (int part = 0; part < to.parts(); ++part) {
@@ -86,23 +82,31 @@ bool TaintTracker::FollowLoad(const TaintRule& rule) {
   return true;
 }
 
-void TaintTracker::CheckPlace(const TaintOperand& base, Slot slot, int lane) {
+bool TaintTracker::CheckPlace(const TaintOperand& base, Slot slot, int lane) {
   JoinedTaint address;
   ReadAll(base, slot, lane, address);
-  if (IsPadding(address.word)) taint_.AddGap("stores at addresses that depend on padding");
+  if (!IsPadding(address.word)) return false;
+  taint_.AddGap("stores at addresses that depend on padding");
+  return true;
+}
+
+void TaintTracker::AddMemory(uint64_t host, int bytes, JoinedTaint& joined) const {
+  for (int byte = 0; byte < bytes; ++byte)
+    joined.Add(taint_.plane.At(host + static_cast<uint64_t>(byte)));
 }
 
 void TaintTracker::StoreKeptOut(const TaintRule& rule, uint32_t lanes) {
   if (!rule.stores || std::ranges::none_of(guard_, IsPadding)) return;
   const bool stores = rule.kind == TaintRule::Kind::kStore;
   const Space space = stores ? AccessSpaceOf(*instr_) : SpaceOf(*instr_);
-  const bool is_narrow = IsNarrow(*instr_, stores ? AccessFlags::kNarrow : kNarrowAddress);
+  const bool is_narrow = HasFlag(*instr_, stores ? AccessFlags::kNarrow : kNarrowAddress);
   const std::span<std::byte> shared = warp_->block().shared;
   const auto bytes = static_cast<uint64_t>((stores ? ElementsOf() : 1) * rule.element_bytes);
   const LaneAddresses addresses(*warp_, instr_->a, is_narrow, instr_->immediate);
   for (int lane = 0; lane < kLanes; ++lane) {
     const TaintWord guard = guard_[static_cast<size_t>(lane)];
     if ((lanes >> lane & 1) == 0 || !IsPadding(guard)) continue;
+    if (CheckPlace(AddressOperand(is_narrow), instr_->a, lane)) continue;
     uint64_t host = addresses[lane];
     const uint64_t window = space == Space::kShared ? kSharedWindow : host & kWindowMask;
     const uint64_t offset = host & ~kWindowMask;
@@ -110,7 +114,7 @@ void TaintTracker::StoreKeptOut(const TaintRule& rule, uint32_t lanes) {
     if (rule.kind == TaintRule::Kind::kStoreMatrices || rule.kind == TaintRule::Kind::kCopyAsync ||
         space == Space::kLocal || space == Space::kParam ||
         (!is_global && window != kSharedWindow) || (!is_global && offset >> kRankShift != 0)) {
-      taint_.AddGap("stores that a guard keeps out which depends on padding");
+      taint_.AddGap("stores kept out by a guard that depends on padding");
       return;
     }
     if (!is_global && offset + bytes > shared.size()) continue;  // No address, as it is not used.
@@ -125,14 +129,14 @@ bool TaintTracker::FollowStore(const TaintRule& rule) {
   if (is_guarded_) StoreKeptOut(rule, warp_->active() & ~warp_->mask());
   const int elements = ElementsOf();
   const TaintOperand from = ElementRegister(/*written=*/false);
-  const TaintOperand base = AddressOperand(IsNarrow(*instr_, AccessFlags::kNarrow));
+  const TaintOperand base = AddressOperand(HasFlag(*instr_, AccessFlags::kNarrow));
   LaneWords hosts;
   if (!FindAccess(int64_t{elements} * rule.element_bytes, AccessKind::kWrite, hosts)) return false;
   for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
     const auto i = static_cast<size_t>(lane);
     JoinedTaint address;
-    if (is_guarded_) address.Add(guard_[i]);
+    Guard(lane, address);
     ReadAll(base, instr_->a, lane, address);
     CheckPlace(base, instr_->a, lane);
     for (int byte = 0; byte < elements * rule.element_bytes; ++byte) {
@@ -163,16 +167,14 @@ bool TaintTracker::FollowAtomic(const TaintRule& rule) {
     const int lane = std::countr_zero(left);
     const auto i = static_cast<size_t>(lane);
     JoinedTaint joined;
-    if (is_guarded_) joined.Add(guard_[i]);
-    const TaintOperand base = AddressOperand(IsNarrow(*instr_, kNarrowAddress));
+    Guard(lane, joined);
+    const TaintOperand base = AddressOperand(HasFlag(*instr_, kNarrowAddress));
     ReadAll(base, instr_->a, lane, joined);
     CheckPlace(base, instr_->a, lane);
-    const TaintWord before =
-        taint_.plane.Joined(hosts[i], static_cast<uint64_t>(rule.element_bytes));
-    joined.Add(before);
+    AddMemory(hosts[i], rule.element_bytes, joined);
     if (write != nullptr)
       for (int part = 0; part < write->to.parts(); ++part)
-        write->parts[static_cast<size_t>(part)][i] = joined.word;
+        write->parts[static_cast<size_t>(part)][i] = Finish(joined, lane);
     ReadAll(value, instr_->b, lane, joined);
     if (rule.compares) ReadAll(value, instr_->c, lane, joined);
     taint_.plane.Fill(hosts[i], static_cast<uint64_t>(rule.element_bytes),
@@ -183,7 +185,7 @@ bool TaintTracker::FollowAtomic(const TaintRule& rule) {
 
 // Lane 8 m + r has the address of row r of matrix m, of 16 bytes.
 bool TaintTracker::FollowMatrices(const TaintRule& rule) {
-  const TaintOperand base = AddressOperand(IsNarrow(*instr_, kNarrowAddress));
+  const TaintOperand base = AddressOperand(HasFlag(*instr_, kNarrowAddress));
   const bool loads = rule.kind == TaintRule::Kind::kLoadMatrices;
   const LaneAddresses addresses(*warp_, *instr_);
   LaneWords rows;
@@ -203,10 +205,13 @@ bool TaintTracker::FollowMatrices(const TaintRule& rule) {
         const uint64_t host =
             rows[static_cast<size_t>(8 * matrix + row)] + static_cast<uint64_t>(2 * column);
         JoinedTaint joined;
-        if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+        Guard(lane, joined);
         ReadAll(base, instr_->a, 8 * matrix + row, joined);
         if (!loads) CheckPlace(base, instr_->a, 8 * matrix + row);
-        joined.Add(loads ? taint_.plane.Joined(host, 2) : Read(k32Bits, slot, part, lane));
+        if (loads)
+          AddMemory(host, 2, joined);
+        else
+          joined.Add(Read(k32Bits, slot, part, lane));
         const TaintWord word = Finish(joined, lane);
         if (loads)
           write->parts[static_cast<size_t>(part)][static_cast<size_t>(lane)] = word;
@@ -228,13 +233,13 @@ bool TaintTracker::FollowCopy() {
   for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
     const auto i = static_cast<size_t>(lane);
-    CheckPlace(AddressOperand(IsNarrow(*instr_, AsyncCopyFlags::kNarrowTarget)), instr_->d, lane);
+    CheckPlace(AddressOperand(HasFlag(*instr_, AsyncCopyFlags::kNarrowTarget)), instr_->d, lane);
     JoinedTaint chosen;
-    if (is_guarded_) chosen.Add(guard_[i]);
-    ReadAll(AddressOperand(IsNarrow(*instr_, AsyncCopyFlags::kNarrowSource)), instr_->a, lane,
+    Guard(lane, chosen);
+    ReadAll(AddressOperand(HasFlag(*instr_, AsyncCopyFlags::kNarrowSource)), instr_->a, lane,
             chosen);
-    if (IsNarrow(*instr_, AsyncCopyFlags::kSourceBytes)) ReadAll(k32Bits, instr_->c, lane, chosen);
-    if (IsNarrow(*instr_, AsyncCopyFlags::kIgnoreSource))
+    if (HasFlag(*instr_, AsyncCopyFlags::kSourceBytes)) ReadAll(k32Bits, instr_->c, lane, chosen);
+    if (HasFlag(*instr_, AsyncCopyFlags::kIgnoreSource))
       ReadAll({.written = false, .bytes = 0}, instr_->c, lane, chosen);
     for (uint64_t byte = 0; byte < static_cast<uint64_t>(copy.bytes); ++byte) {
       JoinedTaint joined = chosen;

@@ -72,6 +72,7 @@ Kind KindByLetters(std::string_view name,
       std::ranges::all_of(operands, [](const TaintOperand& each) { return each.bytes == 4; });
   const bool writes = std::ranges::any_of(operands, &TaintOperand::written);
   if (base == "selp") return Kind::kSelect;
+  if (name.starts_with("mov.clock") || name.starts_with("mov.globaltimer")) return Kind::kClock;
   if (base == "and") return Kind::kAnd;
   if (base == "or") return Kind::kOr;
   if (base == "prmt") return name == "prmt.b32" ? Kind::kPermute : Kind::kByLane;
@@ -113,6 +114,18 @@ Kind KindByName(std::string_view name, std::string_view base) {
              : Kind::kGap;
 }
 
+// "cvt.u16.s32": between integers, and without saturation.
+bool IsIntegerCut(std::string_view name) {
+  const auto is_integer = [](std::string_view type) {
+    return !type.empty() && (type[0] == 'u' || type[0] == 's') && type.size() > 1 &&
+           std::isdigit(static_cast<unsigned char>(type[1])) != 0;
+  };
+  const size_t last = name.rfind('.');
+  const size_t first = name.rfind('.', last - 1);
+  return name.substr(0, first) == "cvt" && is_integer(name.substr(last + 1)) &&
+         is_integer(name.substr(first + 1, last - first - 1));
+}
+
 int NumberBehind(std::string_view name, std::string_view mark) {
   size_t at = name.find(mark);
   if (at == std::string_view::npos) return 0;
@@ -140,6 +153,8 @@ TaintRule Make(const Form& form) {
       rule.operands.empty() ? KindByName(name, base) : KindByLetters(name, base, rule.operands);
   rule.branches = IsOneOf(base, {"bra", "brx", "exit", "ret", "call"});
   rule.calls = base == "call";
+  rule.indexed = name == "brx.idx" || name == "call";
+  rule.cuts = rule.kind == Kind::kConvert && IsIntegerCut(name);
   rule.stores = rule.kind == Kind::kStore || rule.kind == Kind::kAtomic ||
                 rule.kind == Kind::kStoreMatrices || rule.kind == Kind::kCopyAsync;
   switch (rule.kind) {

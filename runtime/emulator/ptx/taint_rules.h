@@ -28,6 +28,7 @@ struct TaintRule {
   enum class Kind : uint8_t {
     kGap,           // Cannot be followed: says so.
     kNothing,       // Moves no data.
+    kClock,         // Depends on what has been executed.
     kByLane,        // A lane's results depend on all that the lane reads, ...
     kParts,         // ... 16 bits on the same 16 bits of what it reads.
     kSelect,        // On the predicate, and on the one that is chosen.
@@ -58,7 +59,9 @@ struct TaintRule {
   bool compares = false;    // kAtomic: has two values.
   bool branches = false;    // Its guard, or an index, decides what its lanes execute.
   bool calls = false;
-  bool stores = false;  // Writes memory.
+  bool indexed = false;  // Slot a decides where lanes go on.
+  bool cuts = false;     // kConvert: between integers, so that a narrower one has lower bits.
+  bool stores = false;   // Writes memory.
 };
 
 // Of a row of AllForms().

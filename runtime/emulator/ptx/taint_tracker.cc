@@ -3,25 +3,12 @@
 #include "runtime/emulator/ptx/taint_tracker.h"
 
 #include <algorithm>
-#include <bit>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "runtime/emulator/ptx/findings.h"
 #include "runtime/emulator/ptx/form_table.h"
 
 namespace coppice::ptx {
-namespace {
-
-// Whether slot a decides where lanes go on: a table's index, or the address of a function.
-bool IsIndexed(const Instr& instr) {
-  const std::string_view name = AllForms()[instr.form].name;
-  return name == "brx.idx" || (name == "call" && instr.a.offset != 0);
-}
-
-}  // namespace
-
 void TaintTracker::Start(const Frame& frame) {
   FrameTaint& taint = frames_[&frame];
   taint.registers.assign(static_cast<size_t>(frame.code->frame_bytes) / 2, 0);
@@ -146,7 +133,8 @@ void TaintTracker::Begin(ResidentWarp& warp, const Instr& instr, const TaintRule
     take_all({.written = false, .bytes = 0}, Slot::At(Area::kFrame, instr.guard));
   if (!rule.branches) return;
   // An index, or the address of a function.
-  if (IsIndexed(instr)) take_all({.written = false, .bytes = rule.calls ? 8 : 4}, instr.a);
+  if (rule.indexed && (!rule.calls || instr.a.offset != 0))
+    take_all({.written = false, .bytes = rule.calls ? 8 : 4}, instr.a);
   if (decides) TakeBranch();
 }
 
@@ -296,7 +284,7 @@ Step TaintTracker::Shuffle(const TaintRule& rule) {
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto i = static_cast<size_t>(lane);
     JoinedTaint chosen;
-    if (is_guarded_) chosen.Add(guard_[i]);
+    Guard(lane, chosen);
     for (size_t selector = 3; selector < rule.operands.size(); ++selector)
       ReadAll(rule.operands[selector], SlotOf(selector), lane, chosen);
     inside.parts[0][i] = chosen.word;

@@ -80,6 +80,10 @@ class TaintTracker final : public TaintObserver {
   TaintWord Finish(const JoinedTaint& joined, int lane);
   TaintWord Stored(TaintWord word, int lane);  // With a meeting, if it is padding.
   TaintWord Meeting(int lane);
+  // What a lane does depends on the guard, and on its control.
+  void Guard(int lane, JoinedTaint& joined) const {
+    if (is_guarded_) joined.Add(guard_[static_cast<size_t>(lane)]);
+  }
   // Begins the control of a branch whose guard, or index, is tainted.
   void TakeBranch();
   const Branch& BranchAt(const Code& code);
@@ -103,14 +107,15 @@ class TaintTracker final : public TaintObserver {
   bool FollowMatrices(const TaintRule& rule);
   bool FollowCopy();
   Step Shuffle(const TaintRule& rule);
-  // Memory that padding decides the place of cannot be followed.
-  void CheckPlace(const TaintOperand& base, Slot slot, int lane);
+  // Memory that padding decides the place of cannot be followed. True: it does.
+  bool CheckPlace(const TaintOperand& base, Slot slot, int lane);
   // Of a load or a store: what it writes or reads.
   int ElementsOf() const;
   Slot ElementSlot(int element) const;
   TaintOperand ElementRegister(bool written) const;
   // Host addresses of what lanes access by the address of a load or store. False: a fault.
   bool FindAccess(int64_t bytes, AccessKind kind, LaneWords& hosts) const;
+  void AddMemory(uint64_t host, int bytes, JoinedTaint& joined) const;
   // 16 bits of an operand, or whether a predicate holds: 0 or 0xffff.
   uint16_t ValueOf(const TaintOperand& operand, Slot slot, int part, int lane) const;
   bool IsZero(const TaintOperand& operand, Slot slot, int lane) const;

@@ -50,6 +50,7 @@ bool ResidentWarp::GrowThreadMemory(int64_t bytes) {
     std::memcpy(grown.data() + lane * stride, thread_memory_.data() + lane * thread_stride_,
                 static_cast<size_t>(thread_stride_));
   if (state_.taint != nullptr) {
+    state_.taint->Clear(grown);
     for (int lane = 0; lane < kLanes && thread_stride_ != 0; ++lane)
       state_.taint->Copy(thread_memory_.data() + lane * thread_stride_,
                          grown.data() + lane * stride, static_cast<size_t>(thread_stride_));
