@@ -235,7 +235,8 @@ class TuningTest(unittest.TestCase):
             run_tuned(tuned(128, 256), torch.zeros(100))
 
     def test_configurations_are_compared_and_undone(self):
-        for shifts, said in (((0, 0, 0), None), ((0, 1, 0), "100 of 100 elements by up to 1: .*32")):
+        for shifts, said in (((0, 0, 0), None),
+                             ((0, 1, 0), "100 of 100 elements by up to 1: .*32")):
             kernel, y = tuned(128, 64, 32, shifts=shifts), torch.zeros(100)
             with coppice.triton.launching(device, autotune="compare"):
                 if said is None:
