@@ -373,10 +373,7 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
       const absl::StatusOr<PaddingPath> path = FollowPadding(device, index, question, statics);
       if (path.ok() && path->step == found.step && path->buffer == found.buffer)
         found.reach = path->reach;
-      if (found.reach)
-        found.text += fmt::format(
-            ", by way of PTX line {}{}", found.reach->line,
-            found.reach->source.empty() ? "" : fmt::format(" ({})", found.reach->source));
+      if (found.reach) found.text += ", by way of " + TextOf(*found.reach);
       return found;
     }
   }
@@ -393,6 +390,7 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
   const package::Program& program = shown.program();
   std::vector<RunOutcome> outcomes;
   std::vector<ReachedArray> reached;
+  PaddingPath path;
   for (const bool padded : {false, true}) {
     COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> runner,
                              ProgramRunner::Create(device, shown.options, statics));
@@ -404,6 +402,7 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
             },
         .ran =
             [&](const std::vector<Tensor>& outputs) {
+              path.gaps = emulator->PaddingGaps();
               for (size_t i = 0; i < outputs.size(); ++i)
                 reached.push_back(FindReached(*emulator, outcomes[0].outputs[i], outputs[i],
                                               shown.real, shown.padded));
@@ -412,7 +411,6 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
         outcomes.emplace_back(),
         padded ? runner->Run(shown.padded_set, Poison::kOff, watch) : runner->Run(question.set));
   }
-  PaddingPath path{.gaps = emulator->PaddingGaps()};
   for (size_t i = 0; i < reached.size(); ++i)
     if (!reached[i].is_known)
       path.gaps.push_back(

@@ -87,14 +87,16 @@ absl::StatusOr<RunOutcome> ProgramRunner::Run(const CallSet& set,
     COPPICE_ASSIGN_OR_RETURN(const Lease lease, session_->Run(call));
     outcome.kind = lease.kind();
     outcome.reason = lease.reason();
-    COPPICE_RETURN_IF_ERROR(ReadOutcome(device_, program_, lease, placed.inputs, outcome));
     if (watch.ran) {
       COPPICE_ASSIGN_OR_RETURN(const ReadScope scope, lease.Read(device_.stream()));
+      COPPICE_RETURN_IF_ERROR(
+          device_.driver().Call<&DriverTable::StreamSynchronize>(device_.stream()));
       std::vector<Tensor> outputs;
       for (int i = 0; i < lease.output_count(); ++i)
         outputs.push_back(scope.output(i));
       watch.ran(outputs);
     }
+    COPPICE_RETURN_IF_ERROR(ReadOutcome(device_, program_, lease, placed.inputs, outcome));
   }
   const Explanation next = session_->Explain(call);
   if (next.node) outcome.bucket = next.node->bucket;

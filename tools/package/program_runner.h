@@ -54,7 +54,7 @@ struct RunOutcome {
 struct CallWatch {
   // The copied inputs are on the device.
   std::function<void(const std::vector<Tensor>& inputs)> placed;
-  // The call has run; these are its outputs.
+  // The call has run; these are its outputs, which nobody has read yet.
   std::function<void(const std::vector<Tensor>& outputs)> ran;
 };
 
