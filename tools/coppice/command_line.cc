@@ -326,7 +326,7 @@ void AddPtx(Command& command, PtxOptions& options) {
                 "Seed of the order in which blocks and warps run, default 1");
   run.AddFlag("--cooperative", options.run.cooperative, "All blocks run at the same time");
   run.AddRepeated("--padding", options.run.padding, "INDEX=MASK.npy",
-               "Which elements of argument INDEX are padding: bools, of its shape");
+                  "Which elements of argument INDEX are padding: bools, of its shape");
   run.AddText("--reached", options.run.reached, "FOLDER",
               "Write to FOLDER/INDEX.npy which elements of each output padding reached");
   run.AddFlag("--json", options.run.json, "Print JSON and nothing else on standard output");

@@ -449,7 +449,7 @@ class RefusalTest(PackageTests):
         self.refuse("run", package, "--input", self.save("x", np.zeros((4, 4), "f4")),
                     says=("x.npy", "f32 [4, 4]", "has rank 1"))
         self.refuse("run", package, "--input", self.save("x", np.zeros(4, "f4")), "--extent", "n=5",
-                    says=("'n' is 4", "5 before"))
+                    says=("'n' is 4", "5 elsewhere"))
 
     def test_a_damaged_file_of_the_package_is_named(self):
         package = self.package()
