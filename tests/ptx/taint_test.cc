@@ -539,6 +539,40 @@ Behind:)"),
                            .size());
 }
 
+TEST_F(TaintTest, CallsThatItChoosesAreGaps) {
+  const std::string header = ".version 8.0\n.target sm_90\n.address_size 64\n";
+  const auto text = [&](const std::string& bound) {
+    return header + R"(
+.func (.param .b32 result) One(.param .b32 value) {
+  .reg .b32 %r<2>;
+  mov.u32 %r1, 1;
+  st.param.b32 [result+0], %r1;
+  ret;
+}
+.func (.param .b32 result) Two(.param .b32 value) {
+  .reg .b32 %r<2>;
+  mov.u32 %r1, 2;
+  st.param.b32 [result+0], %r1;
+  ret;
+}
+)" +
+           KernelOf("  setp.lt.u32 %p1, " + bound + R"(, 12;
+  mov.u64 %rd6, One;
+  mov.u64 %rd7, Two;
+  selp.b64 %rd8, %rd6, %rd7, %p1;
+  { .param .b32 param0; .param .b32 retval0;
+    shape: .callprototype (.param .b32 _) _ (.param .b32 _);
+    st.param.b32 [param0+0], %r0;
+    call (retval0), %rd8, (param0), shape;
+    ld.param.b32 %r9, [retval0+0]; })")
+               .substr(header.size());
+  };
+  Reached(text("%r1"), {11});
+  EXPECT_THAT(taint_.gaps, ElementsAre("stores behind a branch that depends on padding"));
+  EXPECT_THAT(Reached(text("%r0"), {11}), IsEmpty());
+  EXPECT_THAT(taint_.gaps, IsEmpty());
+}
+
 TEST_F(TaintTest, WhatCannotBeFollowedIsSaid) {
   Reached(KernelOf(R"(
   setp.gt.u32 %p1, %r1, 1000;

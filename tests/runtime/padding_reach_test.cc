@@ -5,6 +5,7 @@
 #include "coppice/runtime/padding_reach.h"
 
 #include <optional>
+#include <vector>
 
 #include "coppice/runtime/access_bounds.h"
 
@@ -117,6 +118,32 @@ TEST_F(PaddingReachTest, FollowingAgainForgets) {
   machine_.emulator->FollowPadding();
   AddNeighbours(x_, y_);
   EXPECT_FALSE(Find(y_, kLaneCount).has_value());
+}
+
+TEST_F(PaddingReachTest, WhatACopyBroughtNamesNoKernel) {
+  Mark();
+  EXPECT_CU(kSuccess, machine_.cu.MemcpyDtoDAsync(z_, x_, kAllBytes, machine_.stream));
+  EXPECT_CU(kSuccess, machine_.cu.CtxSynchronize());
+  EXPECT_EQ(Find(z_, kLaneCount)->kernel, "");
+}
+
+TEST_F(PaddingReachTest, CopiesToTheHostAreSaidIfTheyHavePadding) {
+  Mark();
+  std::vector<char> host(kAllBytes);
+  EXPECT_CU(kSuccess, machine_.cu.MemcpyDtoHAsync(host.data(), x_, 4 * 20, machine_.stream));
+  EXPECT_CU(kSuccess, machine_.cu.CtxSynchronize());
+  EXPECT_TRUE(machine_.emulator->PaddingGaps().empty());
+  EXPECT_CU(kSuccess, machine_.cu.MemcpyDtoHAsync(host.data(), x_, kAllBytes, machine_.stream));
+  EXPECT_CU(kSuccess, machine_.cu.CtxSynchronize());
+  EXPECT_EQ(machine_.emulator->PaddingGaps().size(), 1U);
+}
+
+TEST_F(PaddingReachTest, ARestartEndsIt) {
+  Mark();
+  machine_.emulator->Restart();
+  Mark();
+  EXPECT_FALSE(Find(x_, kLaneCount).has_value());
+  EXPECT_TRUE(machine_.emulator->PaddingGaps().empty());
 }
 
 TEST_F(PaddingReachTest, SaysThatItCannotSeeIntoHostFunctions) {

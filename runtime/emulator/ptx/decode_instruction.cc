@@ -21,22 +21,6 @@ bool IsDigit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// Bytes of a lane, by the letter of either case; 0: a predicate.
-int BytesOf(char letter) {
-  switch (letter | 0x20) {
-    case 'h':
-      return 2;
-    case 'w':
-      return 4;
-    case 'd':
-      return 8;
-    case 'x':
-      return 16;
-    default:
-      return 0;
-  }
-}
-
 // A letter, with the elements of its vector and the letter of what may be missing behind it.
 struct Letter {
   char letter = 0;
@@ -201,14 +185,14 @@ bool FunctionDecoder::DecodeLetter(char letter, const Operand& operand, Instr& t
   }
   const bool written = (letter & 0x20) == 0;
   if (written) {
-    slot = Write(operand, BytesOf(letter));
+    slot = Write(operand, BytesOfLetter(letter));
   } else if (letter == 'p' && operand.negated) {
     Operand plain = operand;
     plain.negated = false;
     slot = ReadPredicate(plain);
     to.flags |= Instr::kNegated;
   } else {
-    slot = letter == 'p' ? ReadPredicate(operand) : Read(operand, BytesOf(letter));
+    slot = letter == 'p' ? ReadPredicate(operand) : Read(operand, BytesOfLetter(letter));
   }
   if (!slot.has_value()) return false;
   state_->slots.push_back(*slot);

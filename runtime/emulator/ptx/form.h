@@ -26,6 +26,22 @@
 
 namespace coppice::ptx {
 
+// Bytes of a lane, by the letter of either case; 0: a predicate.
+constexpr int BytesOfLetter(char letter) {
+  switch (letter | 0x20) {
+    case 'h':
+      return 2;
+    case 'w':
+      return 4;
+    case 'd':
+      return 8;
+    case 'x':
+      return 16;
+    default:
+      return 0;
+  }
+}
+
 class FunctionDecoder;  // decoder.h: looks up registers, makes constants, reports.
 
 // Fills in what the letters do not say. Returns false after it has reported an error.

@@ -74,7 +74,6 @@ struct TaintMeeting {
 // Words of memory, by address. Memory that nobody named has words of 0.
 class TaintPlane {
  public:
-  bool empty() const { return pages_.empty(); }
   TaintWord At(uint64_t address) const {
     const Page* const page = Find(address >> kShift);
     return page == nullptr ? 0 : (*page)[address & kMask];

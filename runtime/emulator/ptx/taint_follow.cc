@@ -92,12 +92,16 @@ bool TaintTracker::Follow(const TaintRule& rule) {
   return true;
 }
 
-void TaintTracker::FollowLanes(const TaintRule& rule) {
+bool TaintTracker::IsAnyTainted(const TaintRule& rule) const {
   bool any = is_guarded_;
   for (size_t i = 0; i < rule.operands.size() && !any; ++i)
     any = rule.operands[i].read() && IsTainted(rule.operands[i], SlotOf(i));
+  return any;
+}
+
+void TaintTracker::FollowLanes(const TaintRule& rule) {
   Lanes words = {};
-  if (!any) return WriteAll(rule, words);
+  if (!IsAnyTainted(rule)) return WriteAll(rule, words);
   for (int lane = 0; lane < kLanes; ++lane) {
     JoinedTaint joined;
     Guard(lane, joined);
@@ -117,11 +121,8 @@ void TaintTracker::FollowLanes(const TaintRule& rule) {
 
 // d, and what is read; a select's last is the predicate.
 void TaintTracker::FollowParts(const TaintRule& rule) {
-  bool any = is_guarded_;
-  for (size_t i = 1; i < rule.operands.size() && !any; ++i)
-    any = IsTainted(rule.operands[i], SlotOf(i));
   Write& write = Writes(SlotOf(0), rule.operands[0]);
-  if (!any) return;
+  if (!IsAnyTainted(rule)) return;
   const size_t last = rule.operands.size() - 1;
   for (int part = 0; part < write.to.parts(); ++part) {
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -62,9 +62,7 @@ bool TaintTracker::FollowLoad(const TaintRule& rule) {
   for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
     const auto i = static_cast<size_t>(lane);
-    JoinedTaint address;
-    Guard(lane, address);
-    ReadAll(base, instr_->a, lane, address);
+    const JoinedTaint address = PlaceOf(base, lane);
     for (int element = 0; element < elements; ++element) {
       for (int part = 0; part < to.parts(); ++part) {
         // What extends a value has the sign of its last part.
@@ -80,6 +78,13 @@ bool TaintTracker::FollowLoad(const TaintRule& rule) {
     }
   }
   return true;
+}
+
+JoinedTaint TaintTracker::PlaceOf(const TaintOperand& base, int lane) const {
+  JoinedTaint place;
+  Guard(lane, place);
+  ReadAll(base, instr_->a, lane, place);
+  return place;
 }
 
 bool TaintTracker::CheckPlace(const TaintOperand& base, Slot slot, int lane) {
@@ -135,9 +140,7 @@ bool TaintTracker::FollowStore(const TaintRule& rule) {
   for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
     const auto i = static_cast<size_t>(lane);
-    JoinedTaint address;
-    Guard(lane, address);
-    ReadAll(base, instr_->a, lane, address);
+    const JoinedTaint address = PlaceOf(base, lane);
     CheckPlace(base, instr_->a, lane);
     for (int byte = 0; byte < elements * rule.element_bytes; ++byte) {
       JoinedTaint joined = address;
@@ -166,10 +169,8 @@ bool TaintTracker::FollowAtomic(const TaintRule& rule) {
   for (uint32_t left = warp_->mask(); left != 0; left &= left - 1) {
     const int lane = std::countr_zero(left);
     const auto i = static_cast<size_t>(lane);
-    JoinedTaint joined;
-    Guard(lane, joined);
     const TaintOperand base = AddressOperand(HasFlag(*instr_, kNarrowAddress));
-    ReadAll(base, instr_->a, lane, joined);
+    JoinedTaint joined = PlaceOf(base, lane);
     CheckPlace(base, instr_->a, lane);
     AddMemory(hosts[i], rule.element_bytes, joined);
     if (write != nullptr)

@@ -18,21 +18,6 @@ namespace {
 
 using Kind = TaintRule::Kind;
 
-int BytesOfLetter(char letter) {
-  switch (letter) {
-    case 'h':
-      return 2;
-    case 'w':
-      return 4;
-    case 'd':
-      return 8;
-    case 'x':
-      return 16;
-    default:
-      return 0;
-  }
-}
-
 // As form.h describes them; integers have no slot. The carry flag is a small letter, whoever writes
 // it.
 std::vector<TaintOperand> OperandsOf(std::string_view letters,

@@ -133,8 +133,9 @@ void TaintTracker::Begin(ResidentWarp& warp, const Instr& instr, const TaintRule
     take_all({.written = false, .bytes = 0}, Slot::At(Area::kFrame, instr.guard));
   if (!rule.branches) return;
   // An index, or the address of a function.
-  if (rule.indexed && (!rule.calls || instr.a.offset != 0))
-    take_all({.written = false, .bytes = rule.calls ? 8 : 4}, instr.a);
+  const bool indexed =
+      rule.indexed && (!rule.calls || warp.frame().code->calls[instr.target].callee == nullptr);
+  if (indexed) take_all({.written = false, .bytes = rule.calls ? 8 : 4}, instr.a);
   if (decides) TakeBranch();
 }
 

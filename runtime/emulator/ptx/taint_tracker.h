@@ -70,6 +70,8 @@ class TaintTracker final : public TaintObserver {
   TaintWord Read(const TaintOperand& operand, Slot slot, int part, int lane) const;
   void ReadAll(const TaintOperand& operand, Slot slot, int lane, JoinedTaint& joined) const;
   bool IsTainted(const TaintOperand& operand, Slot slot) const;
+  // Whether what the instruction reads is, or its guard.
+  bool IsAnyTainted(const TaintRule& rule) const;
   Write& Writes(Slot slot, const TaintOperand& to);
   void WriteAll(const TaintRule& rule, const Lanes& words);
   void Commit(uint32_t lanes);
@@ -107,6 +109,8 @@ class TaintTracker final : public TaintObserver {
   bool FollowMatrices(const TaintRule& rule);
   bool FollowCopy();
   Step Shuffle(const TaintRule& rule);
+  // What decides that a lane accesses memory, and where, by the address in slot a.
+  JoinedTaint PlaceOf(const TaintOperand& base, int lane) const;
   // Memory that padding decides the place of cannot be followed. True: it does.
   bool CheckPlace(const TaintOperand& base, Slot slot, int lane);
   // Of a load or a store: what it writes or reads.
