@@ -55,7 +55,7 @@ RECORD_US = 1000  # Our share of a recording.
 # Driver calls of a replay, and instructions without the driver.
 REPLAYS = {"all_static": (1, 613), "two_staged": (2, 978), "siblings_1000": (1, 997),
            "static_200": (1, 613), "two_observed": (2, 997),
-           "static_recorded": (1, 745), "staged_recorded": (3, 1290)}
+           "static_recorded": (1, 663), "staged_recorded": (3, 1290)}
 DISPATCH_RUNS_MAX = 9
 # A report of a trace of so many calls.
 REPORT_CALLS = 1_000_000

@@ -121,7 +121,7 @@ absl::StatusOr<Lease> RunWithoutGraph(const SessionParts& parts,
   FlightEntry* const flight = lane.recorder() == nullptr
                                   ? nullptr
                                   : BeginFlight(parts, request, lane,
-                                                {.draft = DraftEntry(*call.program, layout),
+                                                {.shape = EntryShape(*call.program, layout),
                                                  .layout = layout,
                                                  .extents = extents,
                                                  .outcome = decision.outcome});

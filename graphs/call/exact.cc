@@ -23,7 +23,7 @@ absl::StatusOr<Lease> ReplayAsSet(const SessionParts& parts,
                                   Lane& lane,
                                   Node& node,
                                   const Outcome& outcome) {
-  return lane.recorder() != nullptr ? ReplayRecorded(parts, request, lane, node, outcome)
+  return lane.recorder() != nullptr ? ReplayWithEntry(parts, request, lane, node, outcome)
                                     : Replay(parts, request, lane, node, outcome);
 }
 

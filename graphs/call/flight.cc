@@ -34,23 +34,24 @@ struct CopyPlaces {
   int64_t outputs = 0;
 };
 
-// Makes room in `entry` for what few calls have: copies of statics and outputs, donated leases.
-CopyPlaces PlaceRest(const Request& request, Lane& lane, const Flight& flight, FlightEntry& entry) {
+// Makes room in `draft` for what few calls have: copies of statics and outputs, donated leases.
+CopyPlaces PlaceRest(const Request& request, Lane& lane, const Flight& flight, FlightEntry& draft) {
   const RecorderOptions& options = lane.recorder()->options();
   const Program& program = *request.call.program;
-  entry.donated = static_cast<uint16_t>(request.call.donated.size());
+  draft.donated = static_cast<uint16_t>(request.call.donated.size());
   if (options.static_bytes_max > 0)
-    entry.statics = static_cast<uint16_t>(program.layout.statics.size());
-  if (options.outputs) entry.outputs = static_cast<uint16_t>(program.spec.outputs.size());
-  entry.Place();
-  CopyPlaces places{.statics = entry.bytes};
-  for (size_t i = 0; i < entry.statics; ++i) {
+    draft.statics = static_cast<uint16_t>(program.layout.statics.size());
+  if (options.outputs) draft.outputs = static_cast<uint16_t>(program.spec.outputs.size());
+  draft.staging = draft.StagingByCounts();
+  draft.bytes = Aligned(draft.staging + draft.staging_bytes);
+  CopyPlaces places{.statics = draft.bytes};
+  for (size_t i = 0; i < draft.statics; ++i) {
     const Tensor& bound = request.call.binding->tensors[i];
-    if (IsRecorded(bound, options)) entry.bytes += Aligned(SpanBytes(bound));
+    if (IsRecorded(bound, options)) draft.bytes += Aligned(SpanBytes(bound));
   }
-  places.outputs = entry.bytes;
-  for (size_t i = 0; i < entry.outputs; ++i)
-    entry.bytes += Aligned(RoundedBytes(PlacedTensor(0, program.spec.outputs[i], flight.extents)));
+  places.outputs = draft.bytes;
+  for (size_t i = 0; i < draft.outputs; ++i)
+    draft.bytes += Aligned(RoundedBytes(PlacedTensor(0, program.spec.outputs[i], flight.extents)));
   return places;
 }
 
@@ -131,34 +132,78 @@ void NoteRandom(Lane& lane, FlightEntry& entry) {
   words[1] = state.offset;
 }
 
-// Enters what each call has, into an entry like `header`.
+// Copies words without a loop where there are few.
+[[gnu::always_inline]] inline void CopyWords(const int64_t* from, size_t count, int64_t* to) {
+  const auto copy = [&](size_t words) {
+    std::memcpy(to, from, words * sizeof(int64_t));
+    from += words;
+    to += words;
+  };
+  for (; count >= 8; count -= 8)
+    copy(8);
+  if ((count & 4) != 0) copy(4);
+  if ((count & 2) != 0) copy(2);
+  if ((count & 1) != 0) copy(1);
+}
+
+// Notes what each call has, in an entry of this shape.
+[[gnu::always_inline]] inline void NoteCall(const Request& request,
+                                            uint64_t number,
+                                            const FlightShape& shape,
+                                            const ExtentArray& extents,
+                                            const Outcome& outcome,
+                                            bool pending,
+                                            FlightEntry& entry) {
+  const Call& call = request.call;
+  static_cast<FlightShape&>(entry) = shape;
+  entry.call = number;
+  entry.binding = call.binding == nullptr ? 0 : call.binding->number;
+  entry.statics = entry.outputs = entry.donated = 0;
+  entry.pending = pending;
+  entry.copies = false;
+  entry.kind = outcome.kind;
+  entry.reason = outcome.reason;
+  entry.poison = call.poison;
+  entry.mode = call.output_mode;
+  int64_t* words = entry.words().data();
+  if (shape.extents > 0) {
+    CopyWords(request.shape.real.data(), shape.extents, words);
+    CopyWords(extents.data(), shape.extents, words + shape.extents);
+    words += size_t{2} * shape.extents;
+  }
+  CopyWords(call.scalars.data(), shape.scalars, words);
+}
+
+// Copies of statics and outputs, and donated leases, of an entry.
+struct RareCounts {
+  uint16_t statics = 0;
+  uint16_t outputs = 0;
+  uint16_t donated = 0;
+};
+
+// Enters a call of so many bytes, whose staging window is there.
 [[gnu::always_inline]] inline FlightEntry* Enter(const SessionParts& parts,
                                                  const Request& request,
                                                  Lane& lane,
                                                  const Flight& flight,
-                                                 const FlightEntry& header) {
-  FlightEntry* const entry = lane.recorder()->ring().Append(header.bytes);
+                                                 const RareCounts& counts,
+                                                 int64_t staging,
+                                                 int64_t bytes) {
+  FlightEntry* const entry = lane.recorder()->ring().Append(bytes);
   if (entry == nullptr) [[unlikely]]
     return nullptr;
-  *entry = header;
-  entry->call = lane.order().calls() + 1;
-  entry->binding = request.call.binding == nullptr ? 0 : request.call.binding->number;
-  entry->kind = flight.outcome.kind;
-  entry->reason = flight.outcome.reason;
-  entry->poison = request.call.poison;
-  entry->mode = request.call.output_mode;
-  int64_t* const words = entry->words().data();
-  const size_t extents = header.extents;
-  for (size_t i = 0; i < extents; ++i) {
-    words[i] = request.shape.real[i];
-    words[extents + i] = flight.extents[i];
-  }
-  for (size_t i = 0; i < header.scalars; ++i)
-    words[2 * extents + i] = request.call.scalars[i];
-  if (header.draws) [[unlikely]]
+  NoteCall(request, lane.order().calls() + 1, flight.shape, flight.extents, flight.outcome,
+           /*pending=*/true, *entry);
+  entry->bytes = bytes;
+  entry->statics = counts.statics;
+  entry->outputs = counts.outputs;
+  entry->donated = counts.donated;
+  entry->staging = staging;
+  entry->mark = FlightEntry::kNoMark;
+  if (entry->numbers > 0) [[unlikely]]
     NoteRandom(lane, *entry);
-  if (header.sources > 0) NoteSources(request, lane, flight.layout, *entry);
-  if (header.staging_bytes > 0) CopyStaged(parts, request, lane, *entry);
+  if (entry->sources > 0) NoteSources(request, lane, flight.layout, *entry);
+  if (entry->staging_bytes > 0) CopyStaged(parts, request, lane, *entry);
   return entry;
 }
 
@@ -178,7 +223,9 @@ void NoteRandom(Lane& lane, FlightEntry& entry) {
     else
       at += Aligned(copy.bytes);
   }
-  entry.marks = Copy(parts, request, lane.recorder()->mark(), sizeof(entry.mark), &entry.mark);
+  entry.mark = 0;
+  if (!Copy(parts, request, lane.recorder()->mark(), sizeof(entry.mark), &entry.mark))
+    entry.mark = FlightEntry::kNoMark;
 }
 
 [[gnu::always_inline]] inline void Finish(const SessionParts& parts,
@@ -186,51 +233,38 @@ void NoteRandom(Lane& lane, FlightEntry& entry) {
                                           Lane& lane,
                                           std::span<const Tensor> outputs,
                                           FlightEntry* entry) {
-  if (entry == nullptr) [[unlikely]]
-    return;
-  entry->ran = true;
-  if (entry->outputs > 0) [[unlikely]]
-    CopyOutputs(parts, request, lane, outputs, *entry);
+  if (entry == nullptr) return;
+  entry->pending = false;
+  if (entry->outputs > 0) CopyOutputs(parts, request, lane, outputs, *entry);
 }
 
-[[gnu::noinline]] FlightEntry* BeginOther(const SessionParts& parts,
-                                          const Request& request,
-                                          Lane& lane,
-                                          const Node& node,
-                                          const Outcome& outcome) {
-  const ExactSizes* const exact = node.exact();
-  const bool is_exact = exact != nullptr && exact->IsSetTo(request.shape.real);
-  return BeginFlight(parts, request, lane,
-                     {.draft = node.entry_draft(),
-                      .layout = node.layout(),
-                      .extents = is_exact ? request.shape.real : request.shape.padded,
-                      .outcome = outcome});
-}
-
-// What a replay tells the recorder.
-class RecordFlight {
+// Tells the recorder of a replay as soon as its inputs are staged.
+class RecordStaged {
  public:
-  [[gnu::always_inline]] RecordFlight(const SessionParts& parts,
+  [[gnu::always_inline]] RecordStaged(const SessionParts& parts,
                                       const Request& request,
                                       Lane& lane,
                                       const Node& node,
                                       const Outcome& outcome) {
-    const bool usual =
-        !lane.recorder()->copies_more() && request.call.donated.empty() && node.exact() == nullptr;
-    if (usual) [[likely]]
-      entry_ = Enter(parts, request, lane,
-                     {.draft = node.entry_draft(),
-                      .layout = node.layout(),
-                      .extents = request.shape.padded,
-                      .outcome = outcome},
-                     node.entry_draft());
+    const ExactSizes* const exact = node.exact();
+    const bool is_exact = exact != nullptr && exact->IsSetTo(request.shape.real);
+    const Flight flight{.shape = node.entry_shape(),
+                        .layout = node.layout(),
+                        .extents = is_exact ? request.shape.real : request.shape.padded,
+                        .outcome = outcome};
+    if (lane.recorder()->copies_more() || !request.call.donated.empty())
+      entry_ = BeginFlight(parts, request, lane, flight);
     else
-      entry_ = BeginOther(parts, request, lane, node, outcome);
+      entry_ = Enter(parts, request, lane, flight, {},
+                     /*staging=*/flight.shape.bytes - Aligned(flight.shape.staging_bytes),
+                     flight.shape.bytes);
   }
+  void Fail(const SessionParts&, const Request&, Lane&, const Node&, const Outcome&) const {}
   [[gnu::always_inline]] void End(const SessionParts& parts,
                                   const Request& request,
                                   Lane& lane,
-                                  const Node& node) const {
+                                  const Node& node,
+                                  const Outcome&) const {
     Finish(parts, request, lane, node.outputs().tensors, entry_);
   }
 
@@ -238,17 +272,60 @@ class RecordFlight {
   FlightEntry* entry_ = nullptr;
 };
 
+// Enters a call that has nothing but words.
+[[gnu::noinline]] void EnterWords(const Request& request,
+                                  uint64_t number,
+                                  Lane& lane,
+                                  const Node& node,
+                                  const Outcome& outcome,
+                                  bool pending) {
+  const FlightShape& shape = node.entry_shape();
+  FlightEntry* const entry = lane.recorder()->ring().Append(shape.bytes);
+  if (entry != nullptr)
+    NoteCall(request, number, shape, request.shape.padded, outcome, pending, *entry);
+}
+
+// Tells the recorder of a replay whose entry has nothing but words: when its work is submitted.
+class RecordWords {
+ public:
+  RecordWords(const SessionParts&, const Request&, Lane&, const Node&, const Outcome&) {}
+
+  [[gnu::noinline]] void Fail(const SessionParts&,
+                              const Request& request,
+                              Lane& lane,
+                              const Node& node,
+                              const Outcome& outcome) const {
+    // The lane counts the call if a part of its work was submitted.
+    uint64_t last = 0;
+    lane.recorder()->ring().ForEach([&](const FlightEntry& entry) { last = entry.call; });
+    EnterWords(request, std::max(lane.order().calls(), last + 1), lane, node, outcome,
+               /*pending=*/true);
+  }
+  [[gnu::always_inline]] void End(const SessionParts&,
+                                  const Request& request,
+                                  Lane& lane,
+                                  const Node& node,
+                                  const Outcome& outcome) const {
+    const FlightShape& shape = node.entry_shape();
+    FlightEntry* const entry = lane.recorder()->ring().Take(shape.bytes);
+    if (entry == nullptr) [[unlikely]]
+      return EnterWords(request, lane.order().calls(), lane, node, outcome, /*pending=*/false);
+    NoteCall(request, lane.order().calls(), shape, request.shape.padded, outcome, /*pending=*/false,
+             *entry);
+  }
+};
+
 }  // namespace
 
-FlightEntry DraftEntry(const Program& program, const InputLayout& layout) {
+FlightShape EntryShape(const Program& program, const InputLayout& layout) {
   FlightEntry draft;
   draft.program = &program;
-  draft.extents = static_cast<uint8_t>(program.layout.extent_count);
-  draft.scalars = static_cast<uint8_t>(program.spec.scalars.size());
-  draft.draws = program.layout.random_word >= 0;
+  draft.extents = static_cast<uint16_t>(program.layout.extent_count);
+  draft.scalars = static_cast<uint16_t>(program.spec.scalars.size());
+  draft.numbers = program.layout.random_word >= 0 ? 2 : 0;
   draft.sources = static_cast<uint16_t>(layout.sources.size() + layout.in_place);
   draft.staging_bytes = layout.stages ? layout.bytes : 0;
-  draft.Place();
+  draft.bytes = Aligned(draft.StagingByCounts() + draft.staging_bytes);
   return draft;
 }
 
@@ -256,9 +333,13 @@ FlightEntry* BeginFlight(const SessionParts& parts,
                          const Request& request,
                          Lane& lane,
                          const Flight& flight) {
-  FlightEntry header = flight.draft;
-  const CopyPlaces places = PlaceRest(request, lane, flight, header);
-  FlightEntry* const entry = Enter(parts, request, lane, flight, header);
+  FlightEntry draft;
+  static_cast<FlightShape&>(draft) = flight.shape;
+  const CopyPlaces places = PlaceRest(request, lane, flight, draft);
+  FlightEntry* const entry =
+      Enter(parts, request, lane, flight,
+            {.statics = draft.statics, .outputs = draft.outputs, .donated = draft.donated},
+            draft.staging, draft.bytes);
   if (entry == nullptr) return nullptr;
   CopyStatics(parts, request, lane, places.statics, *entry);
   for (size_t i = 0; i < entry->outputs; ++i)
@@ -276,12 +357,20 @@ void EndFlight(const SessionParts& parts,
   Finish(parts, request, lane, outputs, entry);
 }
 
-absl::StatusOr<Lease> ReplayRecorded(const SessionParts& parts,
-                                     const Request& request,
-                                     Lane& lane,
-                                     Node& node,
-                                     const Outcome& outcome) {
-  return ReplayAnd<RecordFlight>(parts, request, lane, node, outcome);
+absl::StatusOr<Lease> ReplayWithWords(const SessionParts& parts,
+                                      const Request& request,
+                                      Lane& lane,
+                                      Node& node,
+                                      const Outcome& outcome) {
+  return ReplayAnd<RecordWords>(parts, request, lane, node, outcome);
+}
+
+absl::StatusOr<Lease> ReplayWithEntry(const SessionParts& parts,
+                                      const Request& request,
+                                      Lane& lane,
+                                      Node& node,
+                                      const Outcome& outcome) {
+  return ReplayAnd<RecordStaged>(parts, request, lane, node, outcome);
 }
 
 }  // namespace coppice::internal

@@ -18,14 +18,14 @@ namespace coppice::internal {
 
 // What a run has besides its request.
 struct Flight {
-  const FlightEntry& draft;  // What DraftEntry makes of the layout.
+  const FlightShape& shape;  // What EntryShape makes of the layout.
   const InputLayout& layout;
   const ExtentArray& extents;  // That it runs with.
   const Outcome& outcome;
 };
 
-// What the entries of all runs with this layout have in common.
-FlightEntry DraftEntry(const Program& program, const InputLayout& layout);
+// The shape of entries of runs with this layout.
+FlightShape EntryShape(const Program& program, const InputLayout& layout);
 
 // Enters a call whose inputs are staged and whose work is not submitted yet, and queues the copies
 // of what it was given. Null: the ring has no room for it. Cost: one driver call if the call

@@ -186,7 +186,7 @@ absl::StatusOr<NodeDraft> DraftNode(const Request& request,
   if (draft.key.surroundings != nullptr) in_place = draft.key.surroundings->in_place;
   draft.layout = LayOutInputs(*call.program, call.binding, request.statics, in_place,
                               request.shape.padded, BasesOf(lane));
-  draft.entry = DraftEntry(*call.program, draft.layout);
+  draft.entry = EntryShape(*call.program, draft.layout);
   COPPICE_RETURN_IF_ERROR(ReserveStaging(*call.program, draft.layout.bytes, lane));
   return draft;
 }

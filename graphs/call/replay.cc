@@ -9,7 +9,8 @@ namespace {
 
 struct RecordNothing {
   RecordNothing(const SessionParts&, const Request&, Lane&, const Node&, const Outcome&) {}
-  void End(const SessionParts&, const Request&, Lane&, const Node&) const {}
+  void Fail(const SessionParts&, const Request&, Lane&, const Node&, const Outcome&) const {}
+  void End(const SessionParts&, const Request&, Lane&, const Node&, const Outcome&) const {}
 };
 
 }  // namespace

@@ -25,12 +25,18 @@ absl::StatusOr<Lease> Replay(const SessionParts& parts,
                              Node& node,
                              const Outcome& outcome);
 
-// The same, of which the lane's flight recorder is told. Requires: it has one. Cost: what
-// BeginFlight and EndFlight take.
-absl::StatusOr<Lease> ReplayRecorded(const SessionParts& parts,
-                                     const Request& request,
-                                     Lane& lane,
-                                     Node& node,
-                                     const Outcome& outcome);
+// The same, of which the lane's flight recorder is told. Require: it has one; the first, that
+// node.has_plain_entries() and no copies but of inputs are recorded, and that the call gives no
+// lease away. Cost: what an entry takes; the second, what BeginFlight and EndFlight take.
+absl::StatusOr<Lease> ReplayWithWords(const SessionParts& parts,
+                                      const Request& request,
+                                      Lane& lane,
+                                      Node& node,
+                                      const Outcome& outcome);
+absl::StatusOr<Lease> ReplayWithEntry(const SessionParts& parts,
+                                      const Request& request,
+                                      Lane& lane,
+                                      Node& node,
+                                      const Outcome& outcome);
 
 }  // namespace coppice::internal

@@ -56,8 +56,12 @@ absl::Status FillFootprint(const Driver& driver, CuStream stream, Lane& lane, co
   return absl::OkStatus();
 }
 
-absl::Status Launch(
+[[gnu::always_inline]] inline absl::Status Launch(
     const SessionParts& parts, const Request& request, Lane& lane, Node& node, const Slot* again) {
+  if (parts.options.checks.fill_expired) [[unlikely]] {
+    Overwrite(request, lane, node, again);
+    COPPICE_RETURN_IF_ERROR(FillFootprint(parts.driver, request.call.stream, lane, node));
+  }
   // The first launch is the point of no return, unless a fill came before it.
   bool overwrites = !parts.options.checks.fill_expired;
   for (Segment& segment : node.segments()) {
@@ -80,7 +84,7 @@ absl::Status Launch(
   lane.books().CountReplayTime(parts.tick_rate.Between(request.began, parts.clock.Now()));
 }
 
-// `Record` is told of the call when its inputs are staged, and when its work is submitted.
+// `Record` is told of the call when its inputs are staged, and when its work is submitted or fails.
 template <typename Record>
 [[gnu::always_inline]] inline absl::StatusOr<Lease> ReplayAnd(const SessionParts& parts,
                                                               const Request& request,
@@ -111,12 +115,12 @@ template <typename Record>
     lane.books().Count(&SessionStats::inputs_filled, request.filled);
   }
   Record record(parts, request, lane, node, outcome);
-  if (parts.options.checks.fill_expired) [[unlikely]] {
-    Overwrite(request, lane, node, again);
-    COPPICE_RETURN_IF_ERROR(FillFootprint(parts.driver, call.stream, lane, node));
+  if (absl::Status launched = Launch(parts, request, lane, node, again); !launched.ok())
+      [[unlikely]] {
+    record.Fail(parts, request, lane, node, outcome);
+    return launched;
   }
-  COPPICE_RETURN_IF_ERROR(Launch(parts, request, lane, node, again));
-  record.End(parts, request, lane, node);
+  record.End(parts, request, lane, node, outcome);
   lane.books().Count(&SessionStats::inputs_in_place, layout.in_place);
   node.NoteLaunch(lane.order().calls());
   Book(parts, request, lane, outcome);

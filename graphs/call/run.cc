@@ -134,30 +134,27 @@ absl::StatusOr<Lease> RunDecided(SessionParts& parts, Request& request, Lane& la
   return absl::InternalError("Session::Run: no such kind of run");
 }
 
-// A call that does not replay at once, or on a lane that has a flight recorder; apart, so that the
-// usual call does not pay for it.
-[[gnu::noinline]] absl::StatusOr<Lease> RunOtherwise(SessionParts& parts,
-                                                     Request& request,
-                                                     Lane& lane,
-                                                     Node* node) {
-  if (parts.at_once.load(std::memory_order_relaxed) == AtOnce::kReplayRecorded && node != nullptr &&
-      node->top() <= lane.memory().present_bytes()) {
-    if (request.call.program->place.plain) return ReplayRecorded(parts, request, lane, *node, {});
-    if (request.call.program->place.exact) return ReplayNode(parts, request, lane, *node, {});
-  }
-  return RunDecided(parts, request, lane, node);
-}
+constexpr Outcome kReplayed;  // Of the usual call: its address is that of no frame.
 
 // The call, whose place is known.
-inline absl::StatusOr<Lease> RunPlaced(SessionParts& parts, Request& request, Lane& lane) {
+[[gnu::always_inline]] inline absl::StatusOr<Lease> RunPlaced(SessionParts& parts,
+                                                              Request& request,
+                                                              Lane& lane) {
   Node* node = FindNode(request, lane);
-  if (node != nullptr && node->top() <= lane.memory().present_bytes() &&
-      parts.at_once.load(std::memory_order_relaxed) == AtOnce::kReplay) [[likely]] {
-    if (request.call.program->place.plain) [[likely]]
-      return Replay(parts, request, lane, *node, {});
-    if (request.call.program->place.exact) return ReplayNode(parts, request, lane, *node, {});
+  if (node != nullptr && node->top() <= lane.memory().present_bytes()) [[likely]] {
+    const Program::Place& place = request.call.program->place;
+    const AtOnce at_once = parts.at_once.load(std::memory_order_relaxed);
+    if (at_once == AtOnce::kReplay && place.plain) [[likely]]
+      return Replay(parts, request, lane, *node, kReplayed);
+    if (at_once == AtOnce::kReplayRecorded && node->has_plain_entries() &&
+        request.call.donated.empty())
+      return ReplayWithWords(parts, request, lane, *node, kReplayed);
+    if (at_once > AtOnce::kReplay && place.plain)
+      return ReplayWithEntry(parts, request, lane, *node, kReplayed);
+    if (at_once != AtOnce::kNothing && place.exact)
+      return ReplayNode(parts, request, lane, *node, kReplayed);
   }
-  return RunOtherwise(parts, request, lane, node);
+  return RunDecided(parts, request, lane, node);
 }
 
 // Apart, so that the usual call does not pay for it.

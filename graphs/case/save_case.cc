@@ -186,7 +186,7 @@ void CaseWriter::AddCopies(FlightEntry& entry, CaseCall& call) {
   for (size_t i = 0; i < entry.outputs; ++i) {
     const FlightCopy& copy = entry.output_list()[i];
     std::string& name = call.outputs.emplace_back();
-    if (copy.at < 0 || !entry.ran || !entry.marks || entry.mark == 0) continue;
+    if (copy.at < 0 || entry.mark == 0 || entry.mark == FlightEntry::kNoMark) continue;
     const OutputSpec& spec = program.spec.outputs[i];
     const Tensor placed = AtExtents(PlacedTensor(0, spec, entry.run()), spec.dims, entry.real());
     name =
@@ -203,7 +203,7 @@ absl::Status CaseWriter::Add(FlightEntry& entry) {
                 .reason = entry.reason,
                 .poison = entry.poison,
                 .mode = entry.mode,
-                .ran = entry.ran,
+                .ran = !entry.pending,
                 .arrived = lane_.recorder()->ring().HasArrived(entry) &&
                            (entry.copies || entry.staging_bytes == 0)};
   if (entry.binding != 0) {
@@ -215,7 +215,8 @@ absl::Status CaseWriter::Add(FlightEntry& entry) {
   call.extents = first(entry.real());
   call.bucket = first(entry.run());
   call.scalars.assign(entry.scalar_values().begin(), entry.scalar_values().end());
-  if (entry.draws) call.random.emplace(static_cast<uint64_t>(entry.random()[0]), entry.random()[1]);
+  if (entry.numbers > 0)
+    call.random.emplace(static_cast<uint64_t>(entry.random()[0]), entry.random()[1]);
   call.donated.assign(entry.donated_list(), entry.donated_list() + entry.donated);
   AddInputs(entry, call);
   AddCopies(entry, call);

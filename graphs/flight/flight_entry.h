@@ -43,53 +43,58 @@ struct FlightCopy {
   int64_t bytes = 0;
 };
 
-struct FlightEntry {
+// What the entries of all calls that replay one node have in common.
+struct FlightShape {
   static constexpr int64_t kAlignment = 16;  // Of an entry, and of what lies behind its lists.
 
   int64_t bytes = 0;  // To the next entry.
-  uint64_t call = 0;
   const Program* program = nullptr;
+  int64_t staging_bytes = 0;  // Of the staging window.
+  uint16_t sources = 0;       // Of copied inputs, and of staged static ones.
+  uint16_t extents = 0;       // Words: as many real ones, and as many that it ran with.
+  uint16_t scalars = 0;       // Words behind them.
+  uint16_t numbers = 0;       // Words behind these: 2, of its generator, or 0.
+
+  size_t WordCount() const { return size_t{2} * extents + scalars + numbers; }
+};
+
+struct FlightEntry : FlightShape {
+  uint64_t call = 0;
   uint64_t binding = 0;  // Its number, because it may be gone when the entry is read; 0: none.
+  uint16_t statics = 0;  // If they are recorded.
+  uint16_t outputs = 0;  // The same.
+  uint16_t donated = 0;  // Words: the calls whose leases were given up.
+  bool pending = false;  // Not all of its work was submitted.
+  bool copies = false;   // The copy of the staging window was.
   RunKind kind = RunKind::kReplay;
   Reason reason = Reason::kNone;
-  bool ran = false;     // Its work was submitted, all of it.
-  bool copies = false;  // The copy of the staging window was.
-  bool marks = false;   // The mark behind the copies of outputs was.
-  bool draws = false;   // Two words are its generator's.
-  Poison poison = Poison::kOff;
+  // Apart from the two before, so that each pair is copied by one instruction.
+  alignas(4) Poison poison = Poison::kOff;
   OutputMode mode = OutputMode::kBorrow;
-  uint8_t extents = 0;        // Words: as many real ones, and as many that it ran with.
-  uint8_t scalars = 0;        // Words behind them.
-  uint16_t sources = 0;       // Of copied inputs, and of staged static ones.
-  uint16_t statics = 0;       // If they are recorded.
-  uint16_t outputs = 0;       // The same.
-  uint16_t donated = 0;       // Words: the calls whose leases were given up.
-  int64_t staging = 0;        // Where the staging window is ...
-  int64_t staging_bytes = 0;  // ... and how large.
-  uint64_t mark = 0;          // Comes from the device behind the outputs; 0 until then.
-
-  // Sets where the staging window is, and the bytes as if nothing lay behind it. The counts and
-  // staging_bytes are set.
-  void Place() {
-    staging = AlignUp(static_cast<int64_t>(
-                          sizeof(FlightEntry) + 8 * WordCount() + sources * sizeof(FlightSource) +
-                          (size_t{statics} + outputs) * sizeof(FlightCopy) + size_t{8} * donated),
-                      kAlignment);
-    bytes = AlignUp(staging + staging_bytes, kAlignment);
-  }
+  int64_t staging = 0;  // Where the staging window is, if it has bytes.
+  // With outputs: comes from the device behind them, 0 until then.
+  static constexpr uint64_t kNoMark = 1;  // None is on its way.
+  uint64_t mark = kNoMark;
 
   std::span<const int64_t> words() const {
     return {reinterpret_cast<const int64_t*>(this + 1), WordCount()};
   }
   std::span<int64_t> words() { return {reinterpret_cast<int64_t*>(this + 1), WordCount()}; }
-  size_t WordCount() const { return size_t{2} * extents + scalars + (draws ? 2 : 0); }
 
   std::span<const int64_t> real() const { return words().first(extents); }
   std::span<const int64_t> run() const { return words().subspan(extents, extents); }
   std::span<const int64_t> scalar_values() const {
     return words().subspan(size_t{2} * extents, scalars);
   }
-  std::span<const int64_t> random() const { return words().last(draws ? 2 : 0); }
+  std::span<const int64_t> random() const { return words().last(numbers); }
+
+  // Where the staging window is, by the counts.
+  int64_t StagingByCounts() const {
+    return AlignUp(static_cast<int64_t>(
+                       sizeof(FlightEntry) + 8 * WordCount() + sources * sizeof(FlightSource) +
+                       (size_t{statics} + outputs) * sizeof(FlightCopy) + size_t{8} * donated),
+                   kAlignment);
+  }
 
   FlightSource* source_list() {
     return reinterpret_cast<FlightSource*>(words().data() + WordCount());

@@ -16,20 +16,20 @@ bool FlightRing::HasArrived(const FlightEntry& entry) const {
   // Volatile, because a device writes it.
   const volatile uint64_t* const canary = CanaryOf(const_cast<FlightEntry&>(entry));
   const volatile uint64_t* const mark = &entry.mark;
-  return !(entry.copies && *canary == canary_) && !(entry.marks && *mark == 0);
+  return !(entry.copies && *canary == canary_) && !(entry.outputs > 0 && *mark == 0);
 }
 
 bool FlightRing::DropOldest() {
   const FlightEntry& oldest = EntryAt(tail_);
   if (!HasArrived(oldest)) return false;
   tail_ += oldest.bytes;
-  --count_;
+  ++left_;
   ++dropped_;
   if (wrapped_ && tail_ == wrap_) {
     tail_ = 0;
     wrapped_ = false;
   }
-  if (count_ == 0) {
+  if (count() == 0) {
     head_ = tail_ = 0;
     wrapped_ = false;
   }
@@ -39,8 +39,8 @@ bool FlightRing::DropOldest() {
 
 FlightEntry* FlightRing::MakeRoom(int64_t bytes) {
   while (bytes <= size()) {
-    if (count_ < calls_max_) {
-      if (head_ + bytes <= free_end_) return Take(bytes);
+    if (left_ > 0) {
+      if (FlightEntry* const entry = Take(bytes); entry != nullptr) return entry;
       if (!wrapped_ && tail_ > 0) {
         wrap_ = head_;
         head_ = 0;

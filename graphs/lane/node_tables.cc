@@ -18,6 +18,7 @@ double WorthOf(const Node& node, uint64_t now) {
 
 void NodeTables::MakeRoomFor(const Program& program) {
   tables_.resize(Number(program) + 1);
+  table_count_ = tables_.size();
 }
 
 Node& NodeTables::Publish(const Program& program, std::unique_ptr<Node> node) {
@@ -93,7 +94,7 @@ int64_t NodeTables::EvictIdle(const Idle& which) {
 }
 
 void NodeTables::Retire(const Program& program) {
-  if (Number(program) >= tables_.size()) return;
+  if (!Has(program)) return;
   RetiredTable& retired = retired_.emplace_back();
   retired.program = &program;
   std::swap(retired.table, tables_[Number(program)]);
@@ -103,7 +104,7 @@ void NodeTables::Retire(const Program& program) {
 
 void NodeTables::RetireBuckets(const Program& program,
                                const std::function<bool(const BucketKey&)>& gone) {
-  if (Number(program) >= tables_.size()) return;
+  if (!Has(program)) return;
   RetiredTable& retired = retired_.emplace_back();
   retired.program = &program;
   tables_[Number(program)].MoveBuckets(gone, retired.table);

@@ -36,13 +36,13 @@ class NodeTables {
 
   // The program's; made if there is none.
   NodeTable& Of(const Program& program) {
-    if (Number(program) >= tables_.size()) [[unlikely]]
+    if (!Has(program)) [[unlikely]]
       MakeRoomFor(program);
     return tables_[Number(program)];
   }
   // The bucket of this key; null if there is none.
   const Bucket* FindBucket(const Program& program, const BucketKey& key) const {
-    return Number(program) < tables_.size() ? tables_[Number(program)].FindBucket(key) : nullptr;
+    return Has(program) ? tables_[Number(program)].FindBucket(key) : nullptr;
   }
   const std::vector<NodeTable>& all() const { return tables_; }  // In order of registration.
   // The node that Publish gave this number; null if it is gone.
@@ -127,6 +127,7 @@ class NodeTables {
   }
   int64_t EvictIdle(const Idle& which, NodeTable& table);
   static size_t Number(const Program& program) { return static_cast<size_t>(program.place.number); }
+  bool Has(const Program& program) const { return Number(program) < table_count_; }
   void MakeRoomFor(const Program& program);
   void ForgetEmpty();  // Retired tables without a node.
   void Drop(const Node& node, NodeTable& table);
@@ -135,6 +136,7 @@ class NodeTables {
   ReplaySeries& series_;
   Tracer* const tracer_;
   std::vector<NodeTable> tables_;
+  size_t table_count_ = 0;  // Of tables_: to compute it takes each call a division.
   std::list<RetiredTable> retired_;
   GateTimer timer_;
   const Node* in_use_ = nullptr;

@@ -83,6 +83,9 @@ Node::Node(NodeDraft draft, NodeRecording recording)
     : draft_(std::move(draft)), recording_(std::move(recording)) {
   top_ = recording_.footprint.empty() ? 0 : recording_.footprint.back().end();
   if (draft_.gated) gate_ = std::make_unique<Gate>();
+  const FlightShape& entry = draft_.entry;
+  plain_entries_ =
+      exact() == nullptr && entry.sources == 0 && entry.staging_bytes == 0 && entry.numbers == 0;
 }
 
 bool Node::empty() const {

@@ -140,7 +140,7 @@ struct NodeDraft {
   Bucket* bucket = nullptr;
   Reason made_for = Reason::kNewBucket;
   InputLayout layout;
-  FlightEntry entry;  // What the flight recorder's entries of its replays have in common.
+  FlightShape entry;  // Of the flight recorder's entries of its replays.
   bool gated = false;
   NodeInfo info;
 };
@@ -188,7 +188,9 @@ class Node {
   // Sources and words are each call's to fill in.
   InputLayout& layout() { return draft_.layout; }
   const InputLayout& layout() const { return draft_.layout; }
-  const FlightEntry& entry_draft() const { return draft_.entry; }
+  const FlightShape& entry_shape() const { return draft_.entry; }
+  // Whether its calls replay at once, with entries of nothing but shape, call, sizes and scalars.
+  bool has_plain_entries() const { return plain_entries_; }
   Gate* gate() { return gate_.get(); }                          // Null unless it is gated.
   ExactSizes* exact() const { return recording_.exact.get(); }  // Null: it runs at its bucket.
   // Launches at the sizes of their call.
@@ -231,6 +233,7 @@ class Node {
   int32_t trace_number_ = -1;
   int32_t series_ = 0;
   bool retired_ = false;
+  bool plain_entries_ = false;
   NodeDraft draft_;
   NodeRecording recording_;
   std::unique_ptr<Gate> gate_;

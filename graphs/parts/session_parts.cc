@@ -73,8 +73,7 @@ absl::Status SessionParts::CheckLane(const char* where, int index) const {
 
 void SessionParts::FindAtOnce() {
   const std::lock_guard lock(at_once_mutex);
-  if (stance.load() == Stance::kEager) return at_once.store(AtOnce::kNothing);
-  at_once.store(records ? AtOnce::kReplayRecorded : AtOnce::kReplay);
+  at_once.store(stance.load() == Stance::kEager ? AtOnce::kNothing : in_any_stance);
 }
 
 absl::Status SessionParts::StartRecorders(const RecorderOptions& recorder_options) {
@@ -97,7 +96,10 @@ void SessionParts::SetRecorders(std::vector<std::unique_ptr<LaneRecorder>> recor
   const auto locks = LockIdleLanes();
   {
     const std::lock_guard lock(at_once_mutex);
-    records = recorders.front() != nullptr;
+    const LaneRecorder* const first = recorders.front().get();
+    in_any_stance = first == nullptr       ? AtOnce::kReplay
+                    : first->copies_more() ? AtOnce::kReplayCopied
+                                           : AtOnce::kReplayRecorded;
   }
   FindAtOnce();
   for (size_t i = 0; i < lanes.size(); ++i) {

@@ -41,7 +41,8 @@ namespace coppice::internal {
 enum class AtOnce : uint8_t {
   kNothing,  // Under Stance::kEager.
   kReplay,
-  kReplayRecorded,  // Lanes have flight recorders.
+  kReplayRecorded,  // Lanes have flight recorders, which copy what is staged ...
+  kReplayCopied,    // ... and static inputs or outputs.
 };
 
 struct SessionParts {
@@ -88,8 +89,8 @@ struct SessionParts {
   std::atomic<AtOnce> at_once{AtOnce::kReplay};
   const TraceClock clock;
   const TickRate tick_rate{clock};
-  std::mutex at_once_mutex;  // Whoever changes what at_once follows from.
-  bool records = false;      // Lanes have flight recorders.
+  std::mutex at_once_mutex;                // Whoever changes what at_once follows from.
+  AtOnce in_any_stance = AtOnce::kReplay;  // But in Stance::kEager.
   StickyError sticky;
   std::unique_ptr<Tracer> tracer;  // Null without a trace; outlives who tells it.
   std::unique_ptr<Budget> budget;

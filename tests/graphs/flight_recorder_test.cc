@@ -89,6 +89,60 @@ TEST_F(FlightRecorderTest, KeepsReplays) {
   EXPECT_EQ(FloatsOf(saved, saved.calls[3].inputs[0].tensor), Ramp(6));
 }
 
+// Nothing is staged: a program of a given size and 0 to 13 scalars.
+TEST_F(FlightRecorderTest, KeepsReplaysThatStageNothing) {
+  for (const size_t scalars : {0, 1, 2, 3, 4, 7, 8, 13}) {
+    SCOPED_TRACE(scalars);
+    ProgramSpec spec{.name = "plain", .claim = PaddingContents::kRowIndependent};
+    const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(kLargest));
+    spec.symbols[0].given = true;
+    spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
+    std::vector<int64_t> values;
+    for (size_t i = 0; i < scalars; ++i) {
+      spec.scalars.push_back({.name = "s" + std::to_string(i)});
+      values.push_back(static_cast<int64_t>(100 + i));
+    }
+    const auto session = MakeSession(Recording());
+    const Program* const program =
+        *session->Register(spec, [this](CallContext& context) -> absl::Status {
+          COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+          return LaunchFill(context, y.data, context.extent(0), 1);
+        });
+    const auto run = [&](int64_t size) {
+      return session
+          ->Run({.program = program,
+                 .scalars = values,
+                 .extents = {&size, 1},
+                 .stream = device_.stream()})
+          .status();
+    };
+    for (const int64_t size : {6, 6, 5, 7})
+      ASSERT_OK(run(size));
+    // One that the driver refuses has its entry until another call has its number.
+    device_.ledger().Inject({.entry = DriverLedger::IndexOf(&DriverTable::GraphLaunch)});
+    EXPECT_FALSE(run(8).ok());
+    device_.ledger().ClearFaults();
+    const Case refused = SavedBy(*session);
+    ASSERT_THAT(refused.calls, SizeIs(5));
+    EXPECT_FALSE(refused.calls[4].ran);
+    ASSERT_OK(run(8));
+    const Case saved = SavedBy(*session);
+    const std::vector<int64_t> sizes = {6, 6, 5, 7, 8};
+    ASSERT_THAT(saved.calls, SizeIs(sizes.size()));
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      const CaseCall& call = saved.calls[i];
+      EXPECT_TRUE(call.ran) << i;
+      EXPECT_EQ(call.number, i + 1);
+      EXPECT_THAT(call.extents, ElementsAre(sizes[i]));
+      EXPECT_THAT(call.bucket, ElementsAre(8));
+      EXPECT_EQ(call.scalars, values);
+      EXPECT_EQ(call.kind, i == 0   ? RunKind::kWarmUp
+                           : i == 1 ? RunKind::kRecord
+                                    : RunKind::kReplay);
+    }
+  }
+}
+
 TEST_F(FlightRecorderTest, NamesTheCallWhoseOutputIsReadInPlace) {
   ProgramSpec spec = AffineSpec();
   spec.claim = PaddingContents::kAny;

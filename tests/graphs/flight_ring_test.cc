@@ -33,8 +33,9 @@ struct RingScene {
     constexpr int64_t kHeader = AlignUp(sizeof(FlightEntry), FlightEntry::kAlignment);
     FlightEntry* const entry = ring.Append(kHeader + window);
     if (entry == nullptr) return false;
-    const int64_t bytes = entry->bytes;
-    *entry = FlightEntry{.bytes = bytes, .call = number};
+    *entry = {};
+    entry->bytes = kHeader + window;
+    entry->call = number;
     entry->staging = kHeader;
     entry->staging_bytes = window;
     if (window == 0) return true;
