@@ -11,7 +11,7 @@
 
 #include "nlohmann/json.hpp"
 
-#include "tests/package/package_builder.h"
+#include "tests/graphs/case_parts.h"
 #include "tests/support/byte_mutator.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
@@ -22,10 +22,6 @@ namespace {
 using Json = nlohmann::json;
 
 using testing::HasSubstr;
-
-std::span<const std::byte> BytesIn(const std::string& text) {
-  return std::as_bytes(std::span(text.data(), text.size()));
-}
 
 CaseTensor Floats(std::vector<int64_t> dims, size_t count) {
   std::string bytes;
@@ -98,44 +94,10 @@ Case Everything() {
   return value;
 }
 
-// The files of a case, to be changed and put together again.
-struct CaseParts {
-  explicit CaseParts(const Case& value) {
-    const std::string zip = *FormatCase(value);
-    // The manifest comes first, and its text is in the zip as it is.
-    const size_t begin = zip.find("{\"bindings\"");
-    size_t depth = 0;
-    size_t end = begin;
-    bool quoted = false;
-    do {
-      const char c = zip[end++];
-      if (c == '\\') ++end;
-      if (c == '"') quoted = !quoted;
-      if (!quoted && c == '{') ++depth;
-      if (!quoted && c == '}') --depth;
-    } while (depth > 0);
-    manifest = Json::parse(zip.substr(begin, end - begin));
-    std::vector<package::TensorToWrite> list;
-    for (const auto& [name, tensor] : value.tensors)
-      list.push_back({name, tensor.dtype, tensor.dims, tensor.bytes});
-    tensors = package::SafetensorsOf(list);
-  }
-
-  absl::StatusOr<Case> Read() const {
-    zip_ = package::ZipOf(
-        {{"manifest.json", package::CanonicalJson(manifest)}, {"tensors.safetensors", tensors}});
-    return ParseCase(BytesIn(zip_), "x.coppice-case");
-  }
-
-  Json manifest;
-  std::string tensors;
-  mutable std::string zip_;
-};
-
 TEST(CaseFileTest, IsReadAsItWasWritten) {
   const Case value = Everything();
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::string zip, FormatCase(value));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Case read, ParseCase(BytesIn(zip), "x.coppice-case"));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Case read, ParseCase(package::BytesOf(zip), "x.coppice-case"));
   EXPECT_TRUE(read == value);
   const package::TemporaryFolder folder;
   ASSERT_OK(WriteCase(value, folder / "a.coppice-case"));
@@ -149,7 +111,7 @@ TEST(CaseFileTest, EqualCasesHaveEqualBytes) {
 
 TEST(CaseFileTest, AnEmptyCaseIsOne) {
   COPPICE_ASSERT_OK_AND_ASSIGN(const std::string zip, FormatCase(Case()));
-  COPPICE_ASSERT_OK_AND_ASSIGN(const Case read, ParseCase(BytesIn(zip), "x"));
+  COPPICE_ASSERT_OK_AND_ASSIGN(const Case read, ParseCase(package::BytesOf(zip), "x"));
   EXPECT_TRUE(read == Case());
 }
 
@@ -228,14 +190,16 @@ TEST(CaseFileTest, SaysWhereItIsWrong) {
 TEST(CaseFileTest, RefusesADamagedOrAStrangeFile) {
   std::string zip = *FormatCase(Everything());
   zip[zip.find("outputs differ")] ^= 1;
-  EXPECT_THAT(std::string(ParseCase(BytesIn(zip), "x").status().message()), HasSubstr("damaged"));
+  EXPECT_THAT(std::string(ParseCase(package::BytesOf(zip), "x").status().message()),
+              HasSubstr("damaged"));
   const CaseParts parts{Case()};
   const std::string manifest = package::CanonicalJson(parts.manifest);
   const std::string more = package::ZipOf(
       {{"manifest.json", manifest}, {"tensors.safetensors", parts.tensors}, {"virus", "x"}});
-  EXPECT_THAT(std::string(ParseCase(BytesIn(more), "x").status().message()), HasSubstr("virus"));
+  EXPECT_THAT(std::string(ParseCase(package::BytesOf(more), "x").status().message()),
+              HasSubstr("virus"));
   const std::string less = package::ZipOf({{"manifest.json", manifest}});
-  EXPECT_THAT(std::string(ParseCase(BytesIn(less), "x").status().message()),
+  EXPECT_THAT(std::string(ParseCase(package::BytesOf(less), "x").status().message()),
               HasSubstr("tensors.safetensors"));
 }
 
@@ -252,7 +216,7 @@ void Walk(const absl::StatusOr<Case>& read, int64_t& good) {
   }
   ++good;
   const std::string zip = *FormatCase(*read);
-  const absl::StatusOr<Case> again = ParseCase(BytesIn(zip), "again");
+  const absl::StatusOr<Case> again = ParseCase(package::BytesOf(zip), "again");
   ASSERT_OK(again);
   ASSERT_TRUE(*again == *read);
 }
@@ -263,7 +227,7 @@ TEST(CaseFileTest, ChangedBytesGiveACaseOrAnError) {
   int64_t good = 0;
   for (int64_t i = 0; i < Mutations() / 4; ++i) {
     const std::string changed = mutator.Mutate(zip);
-    Walk(ParseCase(BytesIn(changed), "x"), good);
+    Walk(ParseCase(package::BytesOf(changed), "x"), good);
   }
 }
 

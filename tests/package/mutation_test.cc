@@ -7,9 +7,9 @@
 #include "coppice/runtime/safetensors.h"
 
 #include "tests/package/manifest_cases.h"
+#include "tests/package/manifest_mutator.h"
 #include "tests/package/model_walk.h"
 #include "tests/package/package_builder.h"
-#include "tests/support/byte_mutator.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
@@ -20,103 +20,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kCopies = 12'000;
-
-class Mutator {
- public:
-  explicit Mutator(uint64_t seed) : bytes_(seed, std::string_view("\0\xff{[\"9", 6)) {}
-
-  size_t Draw(size_t end) { return bytes_.Draw(end); }
-
-  // Never the same bytes.
-  std::string MutateBytes(const std::string& bytes) {
-    std::string changed = bytes;
-    while (changed == bytes)
-      changed = bytes_.Mutate(bytes);
-    return changed;
-  }
-
-  // Some values of a manifest replaced, removed, renamed or exchanged.
-  void MutateJson(Json& manifest) {
-    for (size_t times = 1 + Draw(3); times > 0; --times) {
-      std::vector<Json*> places;
-      Collect(manifest, places);
-      EditJson(*places[Draw(places.size())], *places[Draw(places.size())]);
-    }
-  }
-
- private:
-  static void Collect(Json& value, std::vector<Json*>& places) {
-    places.push_back(&value);
-    if (!value.is_structured()) return;
-    for (Json& each : value)
-      Collect(each, places);
-  }
-
-  Json Oddity() {
-    static const Json* const kOddities = new Json(Json::parse(R"json([
-      null, true, false, 0, 1, -1, 2, 3, 7, 255, 256, 1024, 65535, 65536, 2147483647, 2147483648,
-      4294967295, 4294967296, 9223372036854775807, -9223372036854775808, "", "x", "n", "m", "rows",
-      "fixed", "main", "inner", "mix", "w", "y", "state", "cache", "draws", "t", "n *", "n // 0",
-      "BLOCK", "((((((((((((((((((((((((((((((((((((n", "n + n + n", "0.5", "1e999", "-inf", "nan",
-      "f32", "c64", "u8", "bits", "pow2", "kernel", "call", "child", "rw", "w", "ptx", "sm_90a",
-      "../x", "/etc", "00ff", [], {}, [[]], [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
-      ]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]],
-      {"buffer": "t"}, {"buffer": "w"}, {"scalar": "rows"}, {"null": true}, {"value": "1.0"},
-      [1, 1, 1], ["n", "n"], [0, 0, 0, 0, 0, 0, 0, 0, 0]])json"));
-    if (Draw(12) == 0) return std::string(1 + Draw(3000), "na1 (\x01"[Draw(6)]);
-    return (*kOddities)[Draw(kOddities->size())];
-  }
-
-  void EditJson(Json& value, Json& other) {
-    switch (Draw(6)) {
-      case 0:
-        RemoveOne(value);
-        return;
-      case 1: {
-        Json copy = other;  // One may be inside the other.
-        value = std::move(copy);
-        return;
-      }
-      case 2:
-        AddOne(value);
-        return;
-      case 3:
-        if (value.is_string()) {
-          std::string text = value;
-          if (!text.empty()) bytes_.Edit(text);
-          // Text that is no UTF-8 is for MutateBytes.
-          for (char& c : text)
-            c = static_cast<char>(c & 127);
-          value = text;
-          return;
-        }
-        [[fallthrough]];
-      default:
-        value = Oddity();
-    }
-  }
-
-  void RemoveOne(Json& value) {
-    if (!value.is_structured() || value.empty()) return;
-    auto at = value.begin();
-    std::advance(at, Draw(value.size()));
-    value.erase(at);
-  }
-
-  void AddOne(Json& value) {
-    if (value.is_array() && !value.empty()) {
-      for (size_t times = Draw(20); times > 0; --times)
-        value.push_back(value[Draw(value.size())]);
-    } else if (value.is_object() && !value.empty()) {
-      auto at = value.begin();
-      std::advance(at, Draw(value.size()));
-      Json copy = *at;
-      value[at.key() + static_cast<char>(' ' + Draw(95))] = std::move(copy);
-    }
-  }
-
-  ByteMutator bytes_;
-};
 
 // That what opens is whole, and that what does not has an error that says where. Returns whether it
 // opened.
@@ -184,7 +87,7 @@ class MutationTest : public testing::Test {
 TEST_F(MutationTest, BytesOfAZip) {
   const std::string zip = builder_.Zip();
   for (int64_t i = 0; i < Mutations(kCopies) / 4; ++i) {
-    Mutator mutator(seed_ + static_cast<uint64_t>(i));
+    ManifestMutator mutator(seed_ + static_cast<uint64_t>(i));
     ASSERT_FALSE(Judge(mutator.MutateBytes(zip))) << "seed " << seed_ << ", mutation " << i;
     if (HasFailure()) FAIL() << "seed " << seed_ << ", mutation " << i;
   }
@@ -193,7 +96,7 @@ TEST_F(MutationTest, BytesOfAZip) {
 TEST_F(MutationTest, BytesOfAManifest) {
   const std::string text = builder_.ManifestText();
   for (int64_t i = 0; i < Mutations(kCopies) / 4; ++i) {
-    Mutator mutator(seed_ + static_cast<uint64_t>(i));
+    ManifestMutator mutator(seed_ + static_cast<uint64_t>(i));
     const std::string zip = ZipOf({{"manifest.json", mutator.MutateBytes(text)}});
     ASSERT_FALSE(Judge(zip)) << "seed " << seed_ << ", mutation " << i;
     if (HasFailure()) FAIL() << "seed " << seed_ << ", mutation " << i;
@@ -203,7 +106,7 @@ TEST_F(MutationTest, BytesOfAManifest) {
 TEST_F(MutationTest, ManifestsWhoseDigestsAreRight) {
   int64_t opened = 0;
   for (int64_t i = 0; i < Mutations(kCopies) / 2; ++i) {
-    Mutator mutator(seed_ + static_cast<uint64_t>(i));
+    ManifestMutator mutator(seed_ + static_cast<uint64_t>(i));
     PackageBuilder builder = builder_;
     mutator.MutateJson(builder.manifest);
     opened += Judge(builder.Zip()) ? 1 : 0;
@@ -217,7 +120,7 @@ TEST_F(MutationTest, ManifestsWhoseDigestsAreRight) {
 TEST_F(MutationTest, SafetensorsFiles) {
   const std::string file = ReadBytes(COPPICE_PACKAGE_FIXTURES "/tensors.safetensors");
   for (int64_t i = 0; i < Mutations(kCopies) / 4; ++i) {
-    Mutator mutator(seed_ + static_cast<uint64_t>(i));
+    ManifestMutator mutator(seed_ + static_cast<uint64_t>(i));
     const std::string bytes = mutator.MutateBytes(file);
     const absl::StatusOr<Safetensors> tensors = Safetensors::FromMemory(BytesOf(bytes), "mutant");
     if (!tensors.ok()) {

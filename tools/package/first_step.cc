@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -23,6 +24,8 @@
 
 namespace coppice {
 namespace {
+
+constexpr int64_t kRawBytesMax = 1 << 18;  // Of a temporary that is compared byte by byte.
 
 absl::Status CannotTell(const char* why) {
   return MakeError(absl::StatusCode::kUnimplemented, "{}", why);
@@ -155,14 +158,24 @@ std::string StepText(const package::Manifest& manifest,
   return fmt::format("step {}", index);
 }
 
+// What is shown of a program.
+struct Shown {
+  bool raw = false;                                     // Temporaries of bytes, too.
+  int64_t steps = std::numeric_limits<int64_t>::max();  // After so many steps.
+};
+
 // The package whose programs show their temporaries, on the device.
 absl::StatusOr<std::unique_ptr<const package::LoadedPackage>> LoadShown(const PackageDevice& device,
                                                                         const std::string& program,
-                                                                        const std::string& folder) {
+                                                                        const std::string& folder,
+                                                                        const Shown& how) {
   const std::string zip = folder + "/shown.zip";
   const package::Package& package = device.loaded().package();
   nlohmann::json manifest = ManifestOf(package);
-  ShowTemporaries(program, manifest);
+  ShowTemporaries(program, manifest, how.raw);
+  nlohmann::json& steps = manifest["programs"][program]["steps"];
+  while (std::ssize(steps) > how.steps)
+    steps.erase(steps.size() - 1);
   COPPICE_RETURN_IF_ERROR(PackWith(package, manifest, zip));
   COPPICE_ASSIGN_OR_RETURN(package::Package shown, package::Package::Open(zip, {}));
   return package::LoadedPackage::Load(device.context(), std::move(shown), {.allow_ptx = true});
@@ -202,13 +215,14 @@ struct ShownProgram {
 
   static absl::StatusOr<ShownProgram> Create(const PackageDevice& device,
                                              int index,
-                                             const StepQuestion& question) {
+                                             const StepQuestion& question,
+                                             const Shown& how = {}) {
     const std::string name = device.manifest().programs[static_cast<size_t>(index)].name;
     if (ReadsReal(device.manifest().programs[static_cast<size_t>(index)]))
       return CannotTell("the program reads real sizes");
     COPPICE_ASSIGN_OR_RETURN(ScratchFolder scratch, ScratchFolder::Create());
     COPPICE_ASSIGN_OR_RETURN(std::unique_ptr<const package::LoadedPackage> loaded,
-                             LoadShown(device, name, scratch.path()));
+                             LoadShown(device, name, scratch.path(), how));
     RunnerOptions options{.loaded = loaded.get(), .stance = Stance::kEager};
     COPPICE_ASSIGN_OR_RETURN(options.program, FindProgram(loaded->manifest(), name));
     ShownProgram shown{.scratch = std::move(scratch),
@@ -236,14 +250,15 @@ DeviceAddress AddressOf(const Tensor& tensor, const std::vector<int64_t>& place)
   return tensor.data + static_cast<DeviceAddress>(element * SizeOf(tensor.dtype));
 }
 
-// Marks the elements of inputs of which some are padding, and those.
+// Marks the elements of inputs of which some are padding, or of all inputs, and those.
 void MarkInputs(Emulator& emulator,
                 const std::vector<HostArray>& arrays,
-                const std::vector<Tensor>& padded) {
+                const std::vector<Tensor>& padded,
+                bool all) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     const std::vector<int64_t>& dims = arrays[i].dims;
     const std::vector<int64_t> sizes = DimsOf(padded[i]);
-    if (dims == sizes) continue;
+    if (dims == sizes && !all) continue;
     ForEachPlace(sizes, [&](const std::vector<int64_t>& place) {
       const bool live = std::ranges::equal(place, dims, std::ranges::less());
       emulator.MarkInput(AddressOf(padded[i], place), SizeOf(padded[i].dtype), static_cast<int>(i),
@@ -284,12 +299,82 @@ ReachedArray FindReached(const Emulator& emulator,
   return reached;
 }
 
+absl::StatusOr<PaddingPath> Follow(const PackageDevice& device,
+                                   int index,
+                                   const StepQuestion& question,
+                                   const std::vector<HostArray>& statics,
+                                   bool marks_all);
+
+// What the program shows, at its own sizes and at the padded ones.
+absl::StatusOr<std::vector<RunOutcome>> RunBoth(const PackageDevice& device,
+                                                const ShownProgram& shown,
+                                                const StepQuestion& question,
+                                                const std::vector<HostArray>& statics) {
+  std::vector<RunOutcome> outcomes;
+  for (const CallSet* const set : {&question.set, &shown.padded_set}) {
+    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> runner,
+                             ProgramRunner::Create(device, shown.options, statics));
+    COPPICE_ASSIGN_OR_RETURN(outcomes.emplace_back(), runner->Run(*set));
+  }
+  return outcomes;
+}
+
+bool IsWrittenAfter(const package::Manifest& manifest,
+                    const package::Program& program,
+                    size_t step,
+                    int buffer) {
+  for (++step; step < program.steps.size(); ++step) {
+    const std::vector<int> writes = UsesOf(manifest, program.steps[step]).writes;
+    if (std::ranges::find(writes, buffer) != writes.end()) return true;
+  }
+  return false;
+}
+
+// Whether padding has changed an output when `step` has run.
+absl::StatusOr<bool> DiffersAfter(const PackageDevice& device,
+                                  int index,
+                                  const StepQuestion& question,
+                                  const std::vector<HostArray>& statics,
+                                  size_t step,
+                                  size_t output) {
+  COPPICE_ASSIGN_OR_RETURN(
+      const ShownProgram shown,
+      ShownProgram::Create(device, index, question,
+                           {.raw = question.equal.bits, .steps = static_cast<int64_t>(step) + 1}));
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<RunOutcome> outcomes,
+                           RunBoth(device, shown, question, statics));
+  const std::optional<bool> agrees =
+      LiveAgrees(outcomes[0].outputs[output], outcomes[1].outputs[output], shown.real, shown.padded,
+                 question.equal);
+  return agrees.has_value() && !*agrees;
+}
+
+// How padding got into what a step writes. Where it meets no live elements but those of inputs that
+// are not padded, as weights, it meets them.
+std::optional<PaddingReach> ReachIn(int step,
+                                    const PackageDevice& device,
+                                    int index,
+                                    const StepQuestion& question,
+                                    const std::vector<HostArray>& statics) {
+  for (const bool marks_all : {false, true}) {
+    const absl::StatusOr<PaddingPath> path = Follow(device, index, question, statics, marks_all);
+    if (path.ok() && path->step >= 0 && path->reach.step == step) return path->reach;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-void ShowTemporaries(const std::string& program, nlohmann::json& manifest) {
+void ShowTemporaries(const std::string& program, nlohmann::json& manifest, bool raw) {
   nlohmann::json& changed = manifest["programs"][program];
   for (auto& [name, buffer] : changed["buffers"].items()) {
-    if (buffer["role"] != "temporary" || !buffer.contains("shape")) continue;
+    if (buffer["role"] != "temporary") continue;
+    if (raw && buffer.contains("bytes")) {
+      buffer["dtype"] = "u8";
+      buffer["shape"] = nlohmann::json::array({buffer["bytes"]});
+      buffer.erase("bytes");
+    }
+    if (!buffer.contains("shape")) continue;
     buffer["role"] = "output";
     changed["outputs"].push_back(name);
   }
@@ -340,24 +425,30 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
                                                  int index,
                                                  const StepQuestion& question,
                                                  const std::vector<HostArray>& statics) {
-  COPPICE_ASSIGN_OR_RETURN(const ShownProgram shown_program,
-                           ShownProgram::Create(device, index, question));
+  COPPICE_ASSIGN_OR_RETURN(
+      const ShownProgram shown_program,
+      ShownProgram::Create(device, index, question, {.raw = question.equal.bits}));
   const auto& [scratch, shown, options, padded_set, real, padded] = shown_program;
   const package::Program& program = shown_program.program();
-  std::vector<RunOutcome> outcomes;
-  for (const CallSet* const set : {&question.set, &padded_set}) {
-    COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> runner,
-                             ProgramRunner::Create(device, options, statics));
-    COPPICE_ASSIGN_OR_RETURN(outcomes.emplace_back(), runner->Run(*set));
-  }
+  COPPICE_ASSIGN_OR_RETURN(const std::vector<RunOutcome> outcomes,
+                           RunBoth(device, shown_program, question, statics));
   for (size_t step = 0; step < program.steps.size(); ++step) {
     for (const int buffer : UsesOf(shown->manifest(), program.steps[step]).writes) {
       const auto output = std::ranges::find(program.outputs, buffer);
       if (output == program.outputs.end()) continue;
       const auto at = static_cast<size_t>(output - program.outputs.begin());
+      const HostArray& padded_output = outcomes[1].outputs[at];
+      if (padded_output.dtype == DType::kUInt8 && std::ssize(padded_output.bytes) > kRawBytesMax)
+        continue;
       const std::optional<bool> agrees = LiveAgrees(
           outcomes[0].outputs[at], outcomes[1].outputs[at], real, padded, question.equal);
       if (!agrees || *agrees) continue;
+      // A later step that writes there, too, may be the one.
+      if (IsWrittenAfter(shown->manifest(), program, step, buffer)) {
+        COPPICE_ASSIGN_OR_RETURN(const bool differs,
+                                 DiffersAfter(device, index, question, statics, step, at));
+        if (!differs) continue;
+      }
       const auto* const kernel = std::get_if<package::KernelStep>(&program.steps[step].action);
       const std::string& name_of_buffer = program.buffers[static_cast<size_t>(buffer)].name;
       DifferingStep found{
@@ -370,9 +461,7 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
                               name_of_buffer)};
       if (!question.follows) return found;
       // Padding may have reached other elements before without changing them.
-      const absl::StatusOr<PaddingPath> path = FollowPadding(device, index, question, statics);
-      if (path.ok() && path->step == found.step && path->buffer == found.buffer)
-        found.reach = path->reach;
+      found.reach = ReachIn(found.step, device, index, question, statics);
       if (found.reach) found.text += ", by way of " + TextOf(*found.reach);
       return found;
     }
@@ -384,6 +473,16 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
                                           int index,
                                           const StepQuestion& question,
                                           const std::vector<HostArray>& statics) {
+  return Follow(device, index, question, statics, /*marks_all=*/false);
+}
+
+namespace {
+
+absl::StatusOr<PaddingPath> Follow(const PackageDevice& device,
+                                   int index,
+                                   const StepQuestion& question,
+                                   const std::vector<HostArray>& statics,
+                                   bool marks_all) {
   Emulator* const emulator = device.chosen().emulator();
   if (emulator == nullptr) return CannotTell("only the emulator can follow padding");
   COPPICE_ASSIGN_OR_RETURN(const ShownProgram shown, ShownProgram::Create(device, index, question));
@@ -398,7 +497,7 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
         .placed =
             [&](const std::vector<Tensor>& inputs) {
               emulator->FollowPadding();
-              MarkInputs(*emulator, question.set.inputs, inputs);
+              MarkInputs(*emulator, question.set.inputs, inputs, marks_all);
             },
         .ran =
             [&](const std::vector<Tensor>& outputs) {
@@ -437,6 +536,8 @@ absl::StatusOr<PaddingPath> FollowPadding(const PackageDevice& device,
   }
   return path;
 }
+
+}  // namespace
 
 std::string TextOf(const PaddingReach& reach) {
   if (reach.kernel.empty()) return "a copy";

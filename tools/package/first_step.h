@@ -79,8 +79,9 @@ std::string TextOf(const PaddingPath& path);
 // "kernel Mean, PTX line 41 (mean.py:12), thread (3, 0, 0) of block (0, 0, 0)"
 std::string TextOf(const PaddingReach& reach);
 
-// Makes outputs of the program's temporaries whose elements are known.
-void ShowTemporaries(const std::string& program, nlohmann::json& manifest);
+// Makes outputs of the program's temporaries whose elements are known, and, with `raw`, of those of
+// which only the number of bytes is.
+void ShowTemporaries(const std::string& program, nlohmann::json& manifest, bool raw = false);
 
 // `array` at larger sizes: what lies beyond its own is the fill, or poison where `contents` allows.
 HostArray PadArray(const HostArray& array,

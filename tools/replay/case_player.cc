@@ -286,12 +286,13 @@ absl::Status Player::RunCall(size_t index) {
            .stream = device_->stream(),
            .poison = poison,
            .donated = donated}));
-  RunOutcome& outcome = played_.outcomes[index].emplace();
+  RunOutcome outcome;
   outcome.kind = lease.kind();
   outcome.reason = lease.reason();
   outcome.bucket = call.bucket;
   COPPICE_RETURN_IF_ERROR(
       ReadOutcome(*device_, *described_.at(call.program), lease, inputs_, outcome));
+  played_.outcomes[index] = std::move(outcome);
   leases_[call.number] = std::move(lease);
   return absl::OkStatus();
 }
@@ -317,6 +318,18 @@ Hit Player::HitBy(const KernelFinding& finding) const {
   return {fmt::format("the {} window", NameOf(window->kind)), ""};
 }
 
+// Where a thread reads what another one has not written yet, the missing order is the cause: that
+// race is found when the other thread writes.
+KernelFinding FirstCause(const std::vector<KernelFinding>& findings) {
+  const KernelFinding& first = findings.front();
+  if (first.kind != KernelFinding::Kind::kUninitialized) return first;
+  const auto race = std::ranges::find_if(findings, [&](const KernelFinding& finding) {
+    return finding.kind == KernelFinding::Kind::kRace && finding.kernel == first.kernel &&
+           finding.program == first.program && finding.step == first.step;
+  });
+  return race == findings.end() ? first : *race;
+}
+
 void Player::FindTrouble(size_t index) {
   std::vector<KernelFinding> findings = device_->chosen().kernel_findings();
   std::vector<std::string> reports = device_->chosen().reports();
@@ -336,7 +349,7 @@ void Player::FindTrouble(size_t index) {
   trouble.text = reports.empty() ? fault : reports.front();
   if (findings.empty()) return;
   // What ended the device comes last, and is the worst.
-  trouble.finding = fault.empty() ? findings.front() : findings.back();
+  trouble.finding = fault.empty() ? FirstCause(findings) : findings.back();
   trouble.text = trouble.finding->text;
   if (fault.empty()) trouble.hit = HitBy(*trouble.finding);
   if (!fault.empty() && trouble.finding->text == fault) trouble.hit = HitBy(*trouble.finding);

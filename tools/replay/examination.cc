@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 
 #include "coppice/base/status.h"
+#include "coppice/runtime/package_uses.h"
 
 #include "tools/package/compare_runs.h"
 #include "tools/package/first_step.h"
@@ -21,6 +22,8 @@ namespace coppice {
 namespace {
 
 constexpr std::array kPoisons = {Poison::kNan, Poison::kPattern, Poison::kNoise};
+constexpr char kFreshByte = '\xCB';  // Of the emulator's memory that nobody has written.
+constexpr size_t kTellingBytes = 4;  // In smaller elements these bits may be a result.
 constexpr Way kOwnSize = {.padded = false, .uninitialized = true};
 
 VerdictKind KindOf(const std::optional<KernelFinding>& finding) {
@@ -251,6 +254,41 @@ std::optional<Verdict> Examination::FindUnreadScalar(const Case& value) const {
   return std::nullopt;
 }
 
+// An element of an output that holds what memory of the emulator holds before anybody writes to it.
+std::optional<Verdict> Examination::FindUnwritten(const Case& value,
+                                                  const Played& reference) const {
+  for (size_t i = 0; i < value.calls.size(); ++i) {
+    if (!reference.outcomes[i]) continue;
+    const package::Program& program = ProgramOf(value, value.calls[i]);
+    for (size_t output = 0; output < program.outputs.size(); ++output) {
+      const HostArray& array = reference.outcomes[i]->outputs[output];
+      const auto size = static_cast<size_t>(SizeOf(array.dtype));
+      if (size < kTellingBytes) continue;
+      const std::string fresh(size, kFreshByte);
+      size_t at = 0;
+      while (at < array.bytes.size() && array.bytes.compare(at, size, fresh) != 0)
+        at += size;
+      if (at >= array.bytes.size()) continue;
+      const int buffer = program.outputs[output];
+      const std::string& name = program.buffers[static_cast<size_t>(buffer)].name;
+      Verdict verdict = Begin(value, i, VerdictKind::kUninitialized, kOwnSize);
+      verdict.text = fmt::format("nobody writes element {} of output '{}'", at / size, name);
+      verdict.hit = {name, program.name};
+      for (size_t step = 0; step < program.steps.size(); ++step) {
+        const auto* const launch = std::get_if<package::KernelStep>(&program.steps[step].action);
+        const std::vector<int> written =
+            package::UsesOf(package_.manifest(), program.steps[step]).writes;
+        if (launch == nullptr || std::ranges::find(written, buffer) == written.end()) continue;
+        verdict.step = static_cast<int>(step);
+        verdict.kernel = package_.manifest().kernels[static_cast<size_t>(launch->kernel)].name;
+      }
+      FindBakedIn(package_, verdict);
+      return verdict;
+    }
+  }
+  return std::nullopt;
+}
+
 absl::StatusOr<Verdict> Examination::Examine(const Case& value,
                                              int64_t seeds,
                                              const Console& console) const {
@@ -276,8 +314,8 @@ absl::StatusOr<Verdict> Examination::Examine(const Case& value,
       return with_notes(*differs);
     }
   }
-  for (const auto& find :
-       {FindUnreadScalar(value), CompareRecorded(value, reference), FindLost(value)})
+  for (const auto& find : {FindUnreadScalar(value), FindUnwritten(value, reference),
+                           CompareRecorded(value, reference), FindLost(value)})
     if (find) return with_notes(*find);
   Verdict nothing{
       .text = fmt::format("{} ran without a finding", Counted(std::ssize(value.calls), "call"))};
@@ -286,9 +324,14 @@ absl::StatusOr<Verdict> Examination::Examine(const Case& value,
 }
 
 absl::StatusOr<Verdict> Examination::LookAgain(const Case& value, const Verdict& found) const {
+  if (const std::optional<Verdict> dangling = FindDangling(value)) return *dangling;
   COPPICE_ASSIGN_OR_RETURN(const Played played, PlayCase(value, source_, found.way));
   if (played.trouble) return VerdictOf(value, *played.trouble, found.way);
-  if (found.way == kOwnSize) return Verdict();
+  if (found.way == kOwnSize) {
+    for (const auto& find : {FindUnreadScalar(value), FindUnwritten(value, played)})
+      if (find) return *find;
+    return Verdict();
+  }
   COPPICE_ASSIGN_OR_RETURN(const Played reference, PlayCase(value, source_, kOwnSize));
   if (reference.trouble) return VerdictOf(value, *reference.trouble, kOwnSize);
   std::optional<Verdict> differs = Compare(value, reference, played, found.way);
@@ -340,15 +383,16 @@ absl::Status Examination::AskOfCall(const Case& value,
 }
 
 void Examination::NameStep(const Case& value, Verdict& verdict) const {
-  const auto call = std::ranges::find(value.calls, verdict.call, &CaseCall::number);
-  if (call == value.calls.end()) return;
+  const auto found = std::ranges::find(value.calls, verdict.call, &CaseCall::number);
+  if (found == value.calls.end()) return;
+  const CaseCall& call = *found;
   const auto name = [&](const PackageDevice& device, int program, const StepQuestion& question,
                         const std::vector<HostArray>& statics) -> absl::Status {
     COPPICE_ASSIGN_OR_RETURN(const DifferingStep step,
                              FirstDifferingStep(device, program, question, statics));
     verdict.step = step.step;
     verdict.kernel = step.kernel;
-    verdict.hit = {step.buffer, ProgramOf(value, *call).name};
+    verdict.hit = {step.buffer, ProgramOf(value, call).name};
     if (!step.reach || step.reach->kernel.empty()) return absl::OkStatus();
     verdict.ptx_line = step.reach->line;
     verdict.source = step.reach->source;
@@ -357,8 +401,17 @@ void Examination::NameStep(const Case& value, Verdict& verdict) const {
     verdict.thread = step.reach->thread;
     return absl::OkStatus();
   };
-  // If no step can be named, the verdict stands without one.
-  (void)AskOfCall(value, *call, verdict.way.poison, name);
+  // If several sizes are padded, one of them alone may do it. If no step can be named, the verdict
+  // stands without one.
+  if (AskOfCall(value, call, verdict.way.poison, name).ok()) return;
+  for (size_t i = 0; i < call.extents.size(); ++i) {
+    if (call.bucket[i] == call.extents[i]) continue;
+    CaseCall alone = call;
+    alone.bucket = call.extents;
+    alone.bucket[i] = call.bucket[i];
+    if (alone.bucket != call.bucket && AskOfCall(value, alone, verdict.way.poison, name).ok())
+      return;
+  }
 }
 
 std::vector<std::string> Examination::FollowPadding(const Case& value,

@@ -4,6 +4,7 @@
 //   at its own size             without graphs; reads of memory that nobody wrote, too
 //   padded, several seeds       in the buckets of the case; outputs are compared with the first
 //   padded, three poisons       the same
+//   what nobody does            scalars that no kernel reads, outputs that no kernel writes
 //   what the case says          outputs that it has are compared with the first, too
 //
 // Units: elements. Threads: one at a time.
@@ -64,6 +65,7 @@ class Examination {
                                  const Way& way) const;
   std::optional<Verdict> CompareRecorded(const Case& value, const Played& reference) const;
   std::optional<Verdict> FindUnreadScalar(const Case& value) const;
+  std::optional<Verdict> FindUnwritten(const Case& value, const Played& reference) const;
   // Asks `ask` about a call of a package, on a device of its own.
   using Ask = std::function<absl::Status(const PackageDevice& device,
                                          int program,

@@ -18,6 +18,7 @@
 #include "tools/replay/case_buffers.h"
 #include "tools/replay/examination.h"
 #include "tools/replay/shrink_case.h"
+#include "tools/support/printable.h"
 #include "tools/support/scratch_folder.h"
 #include "tools/support/text_file.h"
 
@@ -142,7 +143,8 @@ absl::Status ReplayJob::Run(const Console& console) {
 ExitCode Replay(const ReplayOptions& options, const Console& console) {
   ReplayJob job(options);
   if (const absl::Status status = job.Run(console); !status.ok()) {
-    Print(console.err, "coppice replay: {}\n", MessageOf(status));
+    // A message may quote the file.
+    Print(console.err, "coppice replay: {}\n", Printable(MessageOf(status)));
     if (absl::IsCancelled(status)) return kExitStopped;
     return absl::IsFailedPrecondition(status) ? kExitOutput : kExitUsage;
   }

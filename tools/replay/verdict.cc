@@ -6,6 +6,8 @@
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 
+#include "tools/support/printable.h"
+
 namespace coppice {
 namespace {
 
@@ -67,12 +69,13 @@ const char* NameOf(VerdictKind kind) {
 
 std::string FormatVerdict(const Verdict& verdict, const std::string& path) {
   const std::string where = WhereText(verdict);
-  std::string text = fmt::format("{}: {}: {}{}{}{}", path, NameOf(verdict.kind), where,
-                                 where.empty() ? "" : ": ", verdict.text, HitText(verdict.hit));
+  std::string text =
+      Printable(fmt::format("{}: {}: {}{}{}{}", path, NameOf(verdict.kind), where,
+                            where.empty() ? "" : ": ", verdict.text, HitText(verdict.hit)));
   if (verdict.call > 0) text += fmt::format(" ({})", TextOf(verdict.way));
   text += "\n";
   for (const std::string& note : verdict.notes)
-    text += fmt::format("note: {}\n", note);
+    text += fmt::format("note: {}\n", Printable(note));
   if (!verdict.shrunk.empty())
     text += fmt::format("shrunk: {}: sizes {}, run with {}\n", verdict.shrunk, verdict.extents,
                         verdict.bucket);
@@ -117,7 +120,8 @@ std::string FormatVerdictJson(const Verdict& verdict, const std::string& path) {
       {"notes", verdict.notes}};
   std::string& text = json["verdict"].get_ref<std::string&>();
   if (text.ends_with('\n')) text.pop_back();
-  return json.dump(2) + "\n";
+  // Names in a file need not be UTF-8.
+  return json.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace coppice

@@ -48,11 +48,15 @@ struct Verdict {
   std::vector<std::string> notes;
   std::string shrunk;  // The path of the shrunken case; empty: there is none.
 
-  // Whether the same is wrong in `other`, perhaps at other sizes. Padding may take another way
-  // there.
+  // Whether the same is wrong in `other`, perhaps at other sizes. There padding may take another
+  // way, whose kernel may be told although it is not here, and another instruction may be the first
+  // to do wrong to the same buffer.
   bool IsLike(const Verdict& other) const {
-    return kind == other.kind && program == other.program && kernel == other.kernel &&
-           (ptx_line == other.ptx_line || kind == VerdictKind::kWrongClaim);
+    if (kind != other.kind || program != other.program) return false;
+    if (kind == VerdictKind::kWrongClaim && other.kernel.empty()) return true;
+    return kernel == other.kernel &&
+           (ptx_line == other.ptx_line || kind == VerdictKind::kWrongClaim ||
+            (!hit.program.empty() && hit == other.hit));
   }
 };
 
