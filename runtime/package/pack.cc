@@ -33,7 +33,8 @@ std::string Dump(const nlohmann::json& manifest) {
 // The manifest, canonical, with the digests of the folder's files and of itself.
 absl::StatusOr<std::string> RewriteManifest(const Container& folder) {
   const ZipEntry* const entry = folder.Find(kManifestName);
-  if (entry == nullptr) return InvalidArgument("{} has no manifest.json; write one", folder.path());
+  if (entry == nullptr)
+    return InvalidArgument("{}: it has no manifest.json; write one", folder.path());
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, folder.Read(*entry));
   const std::string_view text = CharactersOf(bytes);
   COPPICE_RETURN_IF_ERROR(

@@ -35,7 +35,7 @@ absl::StatusOr<std::span<const std::byte>> ReadManifestBytes(const Container& co
                                                              int64_t bytes_max) {
   const ZipEntry* const entry = container.Find(kManifestName);
   if (entry == nullptr)
-    return InvalidArgument("{} has no manifest.json; give a kernel package", container.path());
+    return InvalidArgument("{}: it has no manifest.json; give a kernel package", container.path());
   if (entry->bytes > bytes_max)
     return InvalidArgument("{}: manifest.json has {} bytes, but OpenOptions allow only {}",
                            container.path(), entry->bytes, bytes_max);
@@ -58,7 +58,7 @@ absl::Status CheckSignature(const Container& container,
   if (keys.empty()) return absl::OkStatus();
   if (entry == nullptr)
     return MakeError(absl::StatusCode::kPermissionDenied,
-                     "{} has no manifest.sig, but must be signed by a trusted key; sign it",
+                     "{}: it has no manifest.sig, but must be signed by a trusted key; sign it",
                      container.path());
   COPPICE_ASSIGN_OR_RETURN(const std::span<const std::byte> signature, container.Read(*entry));
   for (const PublicKey& key : keys) {

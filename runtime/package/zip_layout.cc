@@ -74,7 +74,8 @@ class ZipReader {
                              kEndBytes, kZipBytesMax);
     if (NumberAt(zip_, 0, 4) != kLocalMark)
       return InvalidArgument(
-          "{} is not a zip file: its first bytes are wrong; give a package that coppice.export or "
+          "{}: this is not a zip file, as its first bytes are wrong; give a package that "
+          "coppice.export or "
           "`coppice package build` wrote",
           name_);
     const int64_t end = size_ - kEndBytes;

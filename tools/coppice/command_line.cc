@@ -23,6 +23,7 @@
 #include "tools/coppice/watch_command_line.h"
 #include "tools/plan/plan_command.h"
 #include "tools/prof/export/prof_json.h"
+#include "tools/prof/export/prof_kernels.h"
 #include "tools/prof/html/prof_html.h"
 #include "tools/prof/prof.h"
 #include "tools/prof/whatif/whatif_command.h"
@@ -75,6 +76,7 @@ constexpr std::array kProfExamples = {
     ProfExample{"diff a.trace b.trace --html d.html", "the same as a page for a browser"},
     ProfExample{"policy t.trace", "padding per size, now and with other ladders"},
     ProfExample{"drop t.trace", "which bucket to drop if memory is short"},
+    ProfExample{"kernels t.trace --package p.zip", "which steps compute padding, and how much"},
     ProfExample{"marks t.trace", "calls and bytes from mark to mark"},
     ProfExample{"check t.trace", "leaks, overlaps, stale uses, wrong sums"},
     ProfExample{"export chrome t.trace -o t.json", "for Perfetto; `export dot` is for Graphviz"},
@@ -92,7 +94,7 @@ std::string ProfNotes(std::string_view subcommand) {
     notes +=
         "`python -m coppice.prof export` and `import` convert to and from the formats of "
         "PyTorch's\n"
-        "viewer, Perfetto and RMM.\n";
+        "viewer, Perfetto and RMM; `timeline` joins a GPU's timeline with a trace.\n";
   notes += "\nExamples:\n";
   for (const ProfExample& example : kProfExamples)
     if (subcommand.empty() || example.command.substr(0, example.command.find(' ')) == subcommand)
@@ -216,6 +218,8 @@ constexpr std::array kProfCommands = {
     ProfCommand{"policy", "What padding costs for each size, now and with other ladders",
                 &ProfPolicy},
     ProfCommand{"drop", "What dropping each bucket would free and cost", &ProfDrop},
+    ProfCommand{"kernels", "Which kernels the graphs launch, and how many blocks compute padding",
+                &ProfKernels},
     ProfCommand{"marks", "What happened between the marks of the application", &ProfMarks},
     ProfCommand{"check", "Leaks, overlaps, stale uses and wrong sums; exit 1 if any", &ProfCheck},
     ProfCommand{"html", "The whole trace as one page for a browser; it needs no network",
@@ -263,7 +267,11 @@ void AddProf(Command& command, ProfOptions& options) {
   parts["check"]->AddFlag(
       "--strict", options.strict,
       "Treat dropped events and a trace without an end as findings, not as notes");
-  for (const char* name : {"buckets", "why", "policy", "drop"}) {
+  parts["kernels"]->AddText(
+      "--package", options.package, "PACKAGE",
+      "The package of the programs, a folder or a zip file: it has the step and the source line\n"
+      "of each kernel, and says how many blocks the sizes of the calls need");
+  for (const char* name : {"buckets", "why", "policy", "drop", "kernels"}) {
     parts[name]->AddText("--program", options.program, "TEXT",
                          "Only this program: NAME or NAME/VARIANT");
   }

@@ -53,13 +53,14 @@ struct ProfOptions {
   std::string page;                 // diff: where its page goes, "-" is standard output; or empty.
   bool json = false;
   BucketOrder sort = BucketOrder::kCalls;  // buckets.
-  std::string program;                     // buckets, why, policy, drop: only this; empty: all.
-  std::optional<int64_t> bucket;           // map: this bucket's nodes over their steps.
-  std::string out;                         // map, html: where it goes; empty: see OutputOf.
-  bool what_if = false;                    // html: the view of what-ifs, too.
-  bool ascii = false;                      // map: the picture as text on standard output.
-  int64_t limit = 0;                       // why, marks, check, diff: lines; 0: 50.
-  bool strict = false;                     // check: what the trace lacks is a finding.
+  std::string program;            // buckets, why, policy, drop, kernels: only this; empty: all.
+  std::string package;            // kernels: the package of the programs; empty: none is given.
+  std::optional<int64_t> bucket;  // map: this bucket's nodes over their steps.
+  std::string out;                // map, html: where it goes; empty: see OutputOf.
+  bool what_if = false;           // html: the view of what-ifs, too.
+  bool ascii = false;             // map: the picture as text on standard output.
+  int64_t limit = 0;              // why, marks, check, diff: lines; 0: 50.
+  bool strict = false;            // check: what the trace lacks is a finding.
 };
 
 // One per subcommand. Exit codes: 0, or 1 from ProfCheck if it found something, and from ProfDiff

@@ -1,0 +1,28 @@
+// `coppice prof kernels`: what the graphs of a trace launch, and how many blocks compute padding.
+//
+// As JSON it is what a reader of a GPU's timeline needs: the launches of each graph, as a profiler
+// shows them, with the step that each comes from.
+//
+//   {"schema":"coppice.kernels/1","trace":"t.trace","package":"p.zip","nodes":[
+//     {"node":5,"label":"decode
+//     8","program":"decode","variant":"","bucket":[8],"lane":0,"calls":120,
+//      "kernels":[{"name":"attend","grid":[64,1,1],"block":[256,1,1],"shared_bytes":8192,
+//                  "blocks":64,"program":"decode","step":12,"kernel":"attend",
+//                  "source":"model.py:31","blocks_needed":48.5}]}]}
+//
+// The last five are null without a package, and for kernels that it does not have. `blocks_needed`
+// is the mean over the calls of the node.
+//
+// Threads: one at a time per process.
+
+#pragma once
+
+#include "tools/prof/prof.h"
+#include "tools/support/console.h"
+
+namespace coppice {
+
+// Exit codes: 0; 2 the trace or the package cannot be read, or they do not belong together.
+ExitCode ProfKernels(const ProfOptions& options, const Console& console);
+
+}  // namespace coppice
