@@ -73,7 +73,7 @@ def record(path, on=None, *, values="keep", ring_bytes=256 << 20, outputs=False,
 
 
 def replay(path, *, package=None, constants=None, seeds=3, calls=32, shrink=False, write=None,
-           buffers=False):
+           buffers=False, taint=False, depends=False):
     """Runs the calls of a case again on an emulator, and says what is wrong: what `coppice replay
     --json` prints, as a dict.
 
@@ -86,13 +86,17 @@ def replay(path, *, package=None, constants=None, seeds=3, calls=32, shrink=Fals
     buffers             whether found["buffers"] has {call: {name: array}}: every buffer of each
                         call, as the call leaves it at its own sizes. bfloat16 comes as uint16.
                         Needs NumPy
+    taint               whether found["padding"] says for each padded call how far padding gets:
+                        `text`, `reaches_output`, and `first`, the first element and the line
+    depends             whether found["depends"] says which inputs each output depends on
 
     Raises InvalidArgument for a file that is no case, or without the command."""
     with tempfile.TemporaryDirectory() as folder:
         options = [("--package", package), ("--constants", constants), ("--output", write),
                    ("--buffers", folder if buffers else None)]
         given = [text for name, value in options if value is not None for text in (name, value)]
-        given += ["--shrink"] if shrink or write is not None else []
+        flags = {"--shrink": shrink or write is not None, "--taint": taint, "--depends": depends}
+        given += [flag for flag, is_given in flags.items() if is_given]
         try:
             found = json.loads("".join(command.lines(
                 "replay", path, "--json", "--seeds", seeds, "--calls", calls, *given,

@@ -9,6 +9,7 @@ arrays that a replay gives are compared with NumPy's.
 Without NumPy or the extension all is skipped.
 """
 
+import contextlib
 import os
 import pathlib
 import sys
@@ -32,6 +33,12 @@ except ImportError:
 
 COMMAND = pathlib.Path(sys.argv.pop(1)).resolve()
 os.environ["PATH"] = os.pathsep.join([str(COMMAND.parent), os.environ["PATH"]])
+# Each row but the last takes a part of the row behind it, and clears that.
+NEIGHBOUR = load_test.SCALE.replace(b"ld.global.f32 %f1, [%a1];", b"""
+  ld.global.f32 %f1, [%a1]; mov.f32 %f2, 0f00000000;
+  add.u32 %r2, %r2, 1; setp.lt.u32 %p, %r2, %r1; @%p ld.global.f32 %f2, [%a1+4];
+  mov.b32 %r3, %f2; xor.b32 %r3, %r3, %r3; mov.b32 %f2, %r3; add.f32 %f1, %f1, %f2;
+  """)
 SIZES = {"main": {"n": {"min": 1, "max": 256, "claim": load_test.ANY}}}
 
 
@@ -86,6 +93,30 @@ class CasesTest(unittest.TestCase):
         self.assertEqual("nothing", found["kind"], found["verdict"])
         self.assertEqual([1, 2], sorted(found["buffers"]))
         np.testing.assert_array_equal(np.arange(5) * 2, found["buffers"][1]["y"])
+
+    def test_padding_that_reaches_outputs_is_told(self):
+        for ptx, reaches in ((load_test.SCALE, False), (NEIGHBOUR, True)):
+            model = loaded(ptx)
+            self.addCleanup(model.close)
+            with coppice.record(self.path, self.device) as recording:
+                np.testing.assert_array_equal(
+                    np.arange(5) * 2, np.from_dlpack(model(np.arange(5, dtype=np.float32))))
+                recording.save()
+            found = coppice.replay(self.path, taint=True, depends=True)
+            self.assertEqual("nothing", found["kind"], found["verdict"])
+            (padding,), (depends,) = found["padding"], found["depends"]
+            self.assertEqual(reaches, padding["reaches_output"], padding)
+            self.assertEqual({"y": ["x"]}, depends["outputs"])
+
+    def test_a_scope_fails_where_padding_that_may_be_anything_reaches_an_output(self):
+        for ptx, says in ((load_test.SCALE, None), (NEIGHBOUR, r"y\[4\].*kernel scale, PTX line")):
+            model = loaded(ptx)
+            self.addCleanup(model.close)
+            with contextlib.ExitStack() as expected:
+                if says:
+                    expected.enter_context(self.assertRaisesRegex(coppice.Error, says))
+                with coppice.checked(self.device, taint=True):
+                    model(np.arange(5, dtype=np.float32))
 
     @unittest.skipUnless(torch, "torch is not installed")
     def test_what_torch_compiled_before_is_recorded(self):

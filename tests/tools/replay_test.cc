@@ -109,9 +109,12 @@ TEST_F(ReplayTest, FollowsPaddingWhereItChangesNothing) {
   Serve(PackageOf(package::kSmallKernels, ProgramOf("Scale")), {50, 40});
   json verdict = Replay({"--taint"});
   EXPECT_EQ(verdict["kind"], "nothing");
-  ASSERT_EQ(verdict["notes"].size(), 2U) << verdict["notes"];
-  EXPECT_EQ(verdict["notes"][0],
-            "call 1: padding reaches no live element of an output or a temporary");
+  ASSERT_EQ(verdict["padding"].size(), 2U) << verdict["padding"];
+  EXPECT_EQ(verdict["padding"][0]["text"],
+            "padding reaches no live element of an output or a temporary");
+  EXPECT_EQ(verdict["padding"][0]["call"], 1);
+  EXPECT_EQ(verdict["padding"][0]["may_be_anything"], true);
+  EXPECT_EQ(verdict["padding"][0]["reaches_output"], false);
   // What a row takes from the row behind it is cleared, whatever it is.
   std::string cleared = kNeighbour;
   const std::string sum = "add.rn.f32 %f3, %f1, %f2;";
@@ -126,10 +129,55 @@ TEST_F(ReplayTest, FollowsPaddingWhereItChangesNothing) {
   verdict = Replay({"--taint"});
   EXPECT_EQ(verdict["kind"], "nothing");
   const std::string ptx = package::kSmallKernels + cleared;
-  EXPECT_EQ(verdict["notes"][0],
-            "call 1: padding of x reaches y[49] in step 0: kernel Next, PTX line " +
-                std::to_string(LineAt(ptx, FindIn(ptx, "Next", sum))) +
+  const int line = LineAt(ptx, FindIn(ptx, "Next", sum));
+  EXPECT_EQ(verdict["padding"][0]["text"],
+            "padding of x reaches y[49] in step 0: kernel Next, PTX line " + std::to_string(line) +
                 ", thread (49, 0, 0) of block (0, 0, 0)");
+  EXPECT_EQ(verdict["padding"][0]["reaches_output"], true);
+  const json& first = verdict["padding"][0]["first"];
+  EXPECT_EQ(first["inputs"], json::array({"x"}));
+  EXPECT_EQ(first["element"], json::array({49}));
+  EXPECT_EQ(first["ptx_line"], line);
+  EXPECT_EQ(first["thread"]["thread"][0], 49);
+}
+
+// y = 2 x, z = x + w, and v = the sum of eight inputs: more than a run follows at once.
+TEST_F(ReplayTest, SaysWhichInputsOutputsDependOn) {
+  json program = ProgramOf("Scale");
+  program["inputs"] = {"x", "w"};
+  program["outputs"] = {"y", "z", "v"};
+  program["buffers"]["w"] = FloatBuffer("input", {"n"});
+  for (const char* name : {"y", "z", "v"})
+    program["buffers"][name] = FloatBuffer("output", {"n"});
+  program["steps"] = {package::ScaleStep("x", "y", "n", "2"), package::AddStep("x", "w", "z", "n")};
+  std::string sum = "i0";
+  for (int i = 0; i < 8; ++i) {
+    const std::string input = "i" + std::to_string(i);
+    program["inputs"].push_back(input);
+    program["buffers"][input] = FloatBuffer("input", {"n"});
+    if (i == 0) continue;
+    const std::string next = i == 7 ? "v" : "t" + std::to_string(i);
+    if (i < 7) program["buffers"][next] = FloatBuffer("temporary", {"n"});
+    program["steps"].push_back(package::AddStep(sum, input, next, "n"));
+    sum = next;
+  }
+  PackageOf(package::kSmallKernels, program).WriteZip(path("p.zip"));
+  {
+    ReplayServer server(path("p.zip"));
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < 10; ++i)
+      inputs.push_back(server.Upload({33}));
+    EXPECT_TRUE(server.Run(inputs));
+    server.Save(path("x.coppice-case"));
+  }
+  const json verdict = Replay({"--depends"});
+  EXPECT_EQ(verdict["kind"], "nothing") << verdict["verdict"];
+  ASSERT_EQ(verdict["depends"].size(), 1U);
+  EXPECT_EQ(verdict["depends"][0]["gaps"], json::array());
+  const json& outputs = verdict["depends"][0]["outputs"];
+  EXPECT_EQ(outputs["y"], json({"x"}));
+  EXPECT_EQ(outputs["z"], json({"x", "w"}));
+  EXPECT_EQ(outputs["v"], json({"i0", "i1", "i2", "i3", "i4", "i5", "i6", "i7"}));
 }
 
 TEST_F(ReplayTest, NamesTheStepThatReadsWhatNobodyWrote) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -22,11 +23,12 @@
 #include "tools/package/first_step.h"
 #include "tools/package/given_value.h"
 #include "tools/package/package_rewrite.h"
+#include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
 
-constexpr size_t kFollowed = 3;  // Calls of a symbol whose padding is followed.
+constexpr size_t kFollowed = 8;  // Buckets in which the padding of a symbol is followed.
 
 // Kinds of padding that a symbol may stand, the strongest first. Row independence is another word
 // for one of the others where all inputs that are padded have floats, or none has.
@@ -215,22 +217,25 @@ std::string ClaimSearch::NameStep(const Trial& trial,
 
 std::string ClaimSearch::FollowTrials(const std::vector<Trial>& trials) const {
   std::string text;
-  const size_t count = std::min(trials.size(), kFollowed);
-  for (const Trial& trial : std::span(trials).first(count)) {
+  std::set<std::vector<int64_t>> buckets;
+  for (const Trial& trial : trials) {
+    if (buckets.size() == kFollowed) break;
+    if (!buckets.insert(trial.sizes.padded).second) continue;
     const absl::StatusOr<PaddingPath> path = FollowPadding(
         trials_->device(), index_, {.sizes = trial.sizes, .set = trial.set, .equal = {}}, statics_);
     if (!path.ok()) return "padding cannot be followed: " + MessageOf(path.status());
     text = fmt::format("{}: {}", PairText(program(), trial.sizes), TextOf(*path));
     if (path->reaches_output) return text;
   }
-  return fmt::format("{} ({} calls followed)", text, count);
+  return fmt::format("{} ({} followed)", text, Counted(std::ssize(buckets), "bucket"));
 }
 
 absl::StatusOr<SymbolFound> ClaimSearch::Search(int symbol) {
   const package::Symbol& described = program().symbols[static_cast<size_t>(symbol)];
   SymbolFound found{.symbol = described.name, .said = described.claim};
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Trial> trials, MakeTrials({symbol}));
-  if (options_.explain) found.path = FollowTrials(trials);
+  // What is written should have evidence.
+  if (options_.explain || options_.write) found.path = FollowTrials(trials);
   std::optional<PaddingClaim> within;  // The strongest that holds within the tolerance.
   for (const PaddingContents kind : KindsOf(program(), symbol)) {
     const std::map<std::string, PaddingClaim> claims = {{described.name, {.padding = kind}}};

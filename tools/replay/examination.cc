@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -15,6 +16,7 @@
 
 #include "tools/package/compare_runs.h"
 #include "tools/package/first_step.h"
+#include "tools/package/input_reach.h"
 #include "tools/replay/unread_arguments.h"
 #include "tools/support/text_table.h"
 
@@ -414,27 +416,57 @@ void Examination::NameStep(const Case& value, Verdict& verdict) const {
   }
 }
 
-std::vector<std::string> Examination::FollowPadding(const Case& value,
-                                                    const Console& console) const {
-  std::vector<std::string> lines;
+std::vector<FollowedPadding> Examination::FollowPadding(const Case& value,
+                                                        const Console& console) const {
+  std::vector<FollowedPadding> all;
   for (const CaseCall& call : value.calls) {
-    if (call.bucket == call.extents || console.stopped() ||
-        value.programs[static_cast<size_t>(call.program)].package_program.empty())
+    const CaseProgram& program = value.programs[static_cast<size_t>(call.program)];
+    if (call.bucket == call.extents || console.stopped() || program.package_program.empty())
       continue;
-    std::string text;
-    const absl::Status followed = AskOfCall(
-        value, call, Poison::kOff,
-        [&](const PackageDevice& device, int program, const StepQuestion& question,
+    FollowedPadding& followed = all.emplace_back();
+    followed.call = call.number;
+    followed.program = program.package_program;
+    followed.may_be_anything = true;
+    for (size_t i = 0; i < program.symbols.size(); ++i)
+      if (call.bucket[i] != call.extents[i] && program.symbols[i].claim)
+        followed.may_be_anything =
+            followed.may_be_anything && program.symbols[i].claim->padding == PaddingContents::kAny;
+    const absl::Status status =
+        AskOfCall(value, call, Poison::kOff,
+                  [&](const PackageDevice& device, int index, const StepQuestion& question,
+                      const std::vector<HostArray>& statics) -> absl::Status {
+                    COPPICE_ASSIGN_OR_RETURN(
+                        followed.path, coppice::FollowPadding(device, index, question, statics));
+                    return absl::OkStatus();
+                  });
+    if (!status.ok()) followed.why = MessageOf(status);
+  }
+  return all;
+}
+
+std::vector<FollowedInputs> Examination::FollowInputs(const Case& value,
+                                                      const Console& console) const {
+  std::map<int, const CaseCall*> last;
+  for (const CaseCall& call : value.calls)
+    if (!value.programs[static_cast<size_t>(call.program)].package_program.empty())
+      last[call.program] = &call;
+  std::vector<FollowedInputs> all;
+  for (const auto& [program, call] : last) {
+    if (console.stopped()) break;
+    FollowedInputs& followed = all.emplace_back();
+    followed.call = call->number;
+    followed.program = value.programs[static_cast<size_t>(program)].package_program;
+    const absl::Status status = AskOfCall(
+        value, *call, Poison::kOff,
+        [&](const PackageDevice& device, int index, const StepQuestion& question,
             const std::vector<HostArray>& statics) -> absl::Status {
-          COPPICE_ASSIGN_OR_RETURN(const PaddingPath path,
-                                   coppice::FollowPadding(device, program, question, statics));
-          text = TextOf(path);
+          COPPICE_ASSIGN_OR_RETURN(followed.reach,
+                                   coppice::FollowInputs(device, index, question.set, statics));
           return absl::OkStatus();
         });
-    if (!followed.ok()) text = "padding cannot be followed: " + MessageOf(followed);
-    lines.push_back(fmt::format("call {}: {}", call.number, text));
+    if (!status.ok()) followed.why = MessageOf(status);
   }
-  return lines;
+  return all;
 }
 
 }  // namespace coppice

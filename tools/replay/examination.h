@@ -49,8 +49,10 @@ class Examination {
   // gets there, if they can be told.
   void NameStep(const Case& value, Verdict& verdict) const;
 
-  // Where the padding of each padded call of a package gets, a line each.
-  std::vector<std::string> FollowPadding(const Case& value, const Console& console) const;
+  // Where the padding of each padded call of a package gets.
+  std::vector<FollowedPadding> FollowPadding(const Case& value, const Console& console) const;
+  // What outputs depend on, by the last call of each program of a package.
+  std::vector<FollowedInputs> FollowInputs(const Case& value, const Console& console) const;
 
   const package::Package& package() const { return package_; }
 

@@ -128,9 +128,8 @@ absl::Status ReplayJob::Run(const Console& console) {
         fmt::format("{} of the {} calls in the case ran; give a larger --calls to run more",
                     value.calls.size(), recorded));
   if (options_.shrink) COPPICE_RETURN_IF_ERROR(Shrink(examination, value, console));
-  if (options_.taint)
-    std::ranges::move(examination.FollowPadding(value, console),
-                      std::back_inserter(verdict_.notes));
+  if (options_.taint) verdict_.padding = examination.FollowPadding(value, console);
+  if (options_.depends) verdict_.inputs = examination.FollowInputs(value, console);
   if (options_.buffers.empty()) return absl::OkStatus();
   // The verdict stands, whatever becomes of these.
   const absl::Status written = WriteBuffers(value, {package, options_.constants}, options_.buffers);

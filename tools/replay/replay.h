@@ -20,7 +20,8 @@ struct ReplayOptions {
   int64_t seeds = 3;      // >= 1.
   int64_t calls = 32;     // The last ones that are run, and what they read. >= 1.
   bool shrink = false;
-  bool taint = false;  // Follows the padding of each call, too.
+  bool taint = false;    // Follows the padding of each call, too.
+  bool depends = false;  // Says what outputs depend on, too.
   bool json = false;
 };
 

@@ -26,7 +26,7 @@ constexpr const char* kNotes =
     "an input reaches, and the kernel, line and thread, even if no value differs. If padding\n"
     "reaches no live element, outputs cannot depend on it at these sizes, unless the note lists\n"
     "something that cannot be followed. Programs whose kernels read the real sizes are not\n"
-    "followed.\n"
+    "followed. --depends follows whole inputs in the same way.\n"
     "\n"
     "Examples:\n"
     "  coppice replay fault.coppice-case\n"
@@ -65,6 +65,8 @@ void AddReplay(Command& command, ReplayOptions& options) {
                   "unpadded run of the call");
   command.AddFlag("--taint", options.taint,
                   "Also follow the padding of each padded call through its kernels");
+  command.AddFlag("--depends", options.depends,
+                  "Also say which inputs each output depends on, by the last call of each program");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 

@@ -67,6 +67,59 @@ const char* NameOf(VerdictKind kind) {
   return "?";
 }
 
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json JsonOf(const FollowedPadding& followed) {
+  Json json = {{"call", followed.call},
+               {"program", followed.program},
+               {"may_be_anything", followed.may_be_anything}};
+  if (!followed.path) {
+    json["why_not_followed"] = followed.why;
+    return json;
+  }
+  const PaddingPath& path = *followed.path;
+  json["text"] = TextOf(path);
+  json["reaches_output"] = path.reaches_output;
+  json["gaps"] = path.gaps;
+  if (path.step < 0) return json;
+  const PaddingReach& reach = path.reach;
+  json["first"] = {{"inputs", path.inputs},
+                   {"buffer", path.buffer},
+                   {"is_output", path.is_output},
+                   {"element", path.element},
+                   {"step", path.step},
+                   {"kernel", OrNull(!reach.kernel.empty(), reach.kernel)},
+                   {"ptx_line", OrNull(reach.line > 0, reach.line)},
+                   {"source", OrNull(!reach.source.empty(), reach.source)},
+                   {"thread", Json{{"block", reach.block}, {"thread", reach.thread}}}};
+  return json;
+}
+
+Json JsonOf(const FollowedInputs& followed) {
+  Json json = {{"call", followed.call}, {"program", followed.program}};
+  if (!followed.reach) {
+    json["why_not_followed"] = followed.why;
+    return json;
+  }
+  json["outputs"] = Json::object();
+  for (const OutputInputs& each : followed.reach->outputs)
+    json["outputs"][each.output] = each.inputs;
+  json["gaps"] = followed.reach->gaps;
+  return json;
+}
+
+template <typename Followed>
+Json ListOf(const std::vector<Followed>& all) {
+  Json list = Json::array();
+  for (const Followed& each : all)
+    list.push_back(JsonOf(each));
+  return list;
+}
+
+}  // namespace
+
 std::string FormatVerdict(const Verdict& verdict, const std::string& path) {
   const std::string where = WhereText(verdict);
   std::string text =
@@ -76,6 +129,14 @@ std::string FormatVerdict(const Verdict& verdict, const std::string& path) {
   text += "\n";
   for (const std::string& note : verdict.notes)
     text += fmt::format("note: {}\n", Printable(note));
+  for (const FollowedPadding& each : verdict.padding)
+    text += fmt::format(
+        "note: call {}: {}\n", each.call,
+        Printable(each.path ? TextOf(*each.path) : "padding cannot be followed: " + each.why));
+  for (const FollowedInputs& each : verdict.inputs)
+    text += fmt::format(
+        "note: call {}: {}\n", each.call,
+        Printable(each.reach ? TextOf(*each.reach) : "inputs cannot be followed: " + each.why));
   if (!verdict.shrunk.empty())
     text += fmt::format("shrunk: {}: sizes {}, run with {}\n", verdict.shrunk, verdict.extents,
                         verdict.bucket);
@@ -117,7 +178,9 @@ std::string FormatVerdictJson(const Verdict& verdict, const std::string& path) {
       {"extents", verdict.extents},
       {"bucket", verdict.bucket},
       {"shrunk", OrNull(!verdict.shrunk.empty(), verdict.shrunk)},
-      {"notes", verdict.notes}};
+      {"notes", verdict.notes},
+      {"padding", ListOf(verdict.padding)},
+      {"depends", ListOf(verdict.inputs)}};
   std::string& text = json["verdict"].get_ref<std::string&>();
   if (text.ends_with('\n')) text.pop_back();
   // Names in a file need not be UTF-8.

@@ -6,9 +6,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/package/first_step.h"
+#include "tools/package/input_reach.h"
 #include "tools/replay/case_player.h"
 
 namespace coppice {
@@ -29,6 +32,23 @@ enum class VerdictKind : uint8_t {
 // "nothing", "out_of_bounds", ...
 const char* NameOf(VerdictKind kind);
 
+// Where the padding of a call gets.
+struct FollowedPadding {
+  uint64_t call = 0;  // Its number.
+  std::string program;
+  bool may_be_anything = false;  // By all claims of what is padded: outputs must not depend on it.
+  std::optional<PaddingPath> path;  // Nothing: it cannot be followed ...
+  std::string why;                  // ... because of this.
+};
+
+// What the outputs of a program depend on, by one of its calls.
+struct FollowedInputs {
+  uint64_t call = 0;  // Its number.
+  std::string program;
+  std::optional<InputReach> reach;  // Nothing: they cannot be followed ...
+  std::string why;                  // ... because of this.
+};
+
 struct Verdict {
   VerdictKind kind = VerdictKind::kNothing;
   std::string text;     // What happened, without where.
@@ -46,7 +66,9 @@ struct Verdict {
   std::vector<int64_t> extents;  // Of the call ...
   std::vector<int64_t> bucket;   // ... and those that it ran with.
   std::vector<std::string> notes;
-  std::string shrunk;  // The path of the shrunken case; empty: there is none.
+  std::vector<FollowedPadding> padding;  // If it was asked for, as are ...
+  std::vector<FollowedInputs> inputs;    // ... these.
+  std::string shrunk;                    // The path of the shrunken case; empty: there is none.
 
   // Whether the same is wrong in `other`, perhaps at other sizes. There padding may take another
   // way, whose kernel may be told although it is not here, and another instruction may be the first
