@@ -28,7 +28,7 @@ SECONDS_MAX = 1500  # Of one file.
 # Their first argument.
 WITH_COMMAND = ("cases_test.py", "core_devices_test.py", "fit_test.py", "torch_export_test.py",
                 "triton_export_test.py", "prof_export_test.py", "prof_import_test.py",
-                "pages_test.py", "whatif_test.py")
+                "prof_timeline_test.py", "pages_test.py", "whatif_test.py")
 # Those that take longest begin first.
 FIRST = ("backend_test.py", "torch_export_test.py", "dashboard_test.py")
 

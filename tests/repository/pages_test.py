@@ -44,6 +44,10 @@ SHOWN = {
     ("docs/how-to/pytest.md", "pytest --coppice"): "python/tests/pytest_plugin_test.py",
     ("docs/how-to/dashboard.md", "coppice[dashboard]"):
         "installs, and runs for hours: python/tests/dashboard_test.py runs ten models",
+    ("docs/how-to/gpu-timeline.md", "export_chrome_trace"): "serve() is the reader's, on a GPU",
+    ("docs/how-to/gpu-timeline.md", "nsys export"): "needs nsys and a GPU",
+    ("docs/how-to/gpu-timeline.md", "coppice.prof timeline"):
+        "needs a timeline of a GPU: python/tests/prof_timeline_test.py",
     ("docs/how-to/replay-a-fault.md", "recorder_ring_bytes"):
         "python/tests/core_facilities_test.py makes such a session",
     ("docs/how-to/replay-a-fault.md", "coppice.record("):

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -216,26 +216,34 @@ std::string ClaimSearch::NameStep(const Trial& trial,
 }
 
 std::string ClaimSearch::FollowTrials(const std::vector<Trial>& trials) const {
+  std::map<std::vector<int64_t>, const Trial*> by_bucket;
+  for (const Trial& trial : trials)
+    by_bucket.emplace(trial.sizes.padded, &trial);
+  // The smallest ones, because to follow padding takes long.
+  std::vector<const Trial*> smallest;
+  for (const auto& [bucket, trial] : by_bucket)
+    smallest.push_back(trial);
+  std::ranges::stable_sort(smallest, {}, [](const Trial* trial) {
+    return std::reduce(trial->sizes.padded.begin(), trial->sizes.padded.end());
+  });
+  smallest.resize(std::min(smallest.size(), kFollowed));
   std::string text;
-  std::set<std::vector<int64_t>> buckets;
-  for (const Trial& trial : trials) {
-    if (buckets.size() == kFollowed) break;
-    if (!buckets.insert(trial.sizes.padded).second) continue;
+  for (const Trial* const each : smallest) {
+    const Trial& trial = *each;
     const absl::StatusOr<PaddingPath> path = FollowPadding(
         trials_->device(), index_, {.sizes = trial.sizes, .set = trial.set, .equal = {}}, statics_);
     if (!path.ok()) return "padding cannot be followed: " + MessageOf(path.status());
     text = fmt::format("{}: {}", PairText(program(), trial.sizes), TextOf(*path));
     if (path->reaches_output) return text;
   }
-  return fmt::format("{} ({} followed)", text, Counted(std::ssize(buckets), "bucket"));
+  return fmt::format("{} ({} followed)", text, Counted(std::ssize(smallest), "bucket"));
 }
 
 absl::StatusOr<SymbolFound> ClaimSearch::Search(int symbol) {
   const package::Symbol& described = program().symbols[static_cast<size_t>(symbol)];
   SymbolFound found{.symbol = described.name, .said = described.claim};
   COPPICE_ASSIGN_OR_RETURN(const std::vector<Trial> trials, MakeTrials({symbol}));
-  // What is written should have evidence.
-  if (options_.explain || options_.write) found.path = FollowTrials(trials);
+  if (options_.explain) found.path = FollowTrials(trials);
   std::optional<PaddingClaim> within;  // The strongest that holds within the tolerance.
   for (const PaddingContents kind : KindsOf(program(), symbol)) {
     const std::map<std::string, PaddingClaim> claims = {{described.name, {.padding = kind}}};

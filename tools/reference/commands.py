@@ -17,7 +17,7 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "reference" / "command"
 MODULES = (("coppice.export",), ("coppice.prof", "export"), ("coppice.prof", "import"),
-           ("coppice.dashboard",))
+           ("coppice.prof", "timeline"), ("coppice.dashboard",))
 TABLES = ("Positionals:", "Options:", "positional arguments:", "options:", "optional arguments:")
 OWN_PAGES = ("bench", "package", "prof")  # Commands with many subcommands.
 OPENING = """\

@@ -7,8 +7,9 @@
 
     python -m coppice.prof export       writes a trace for PyTorch's viewer, Perfetto or RMM
     python -m coppice.prof import       plans the allocations of another allocator
+    python -m coppice.prof timeline     says what the padding of each step cost on a GPU
 
-The last two need the command `coppice`, and nothing else of this package.
+The last three need the command `coppice`, and nothing else of this package.
 """
 
 import importlib

@@ -1,12 +1,16 @@
-"""The commands: they write traces in other tools' formats, and plan what other tools recorded."""
+"""The commands: they write traces in other tools' formats, plan what other tools recorded, and say
+what a GPU's timeline shows."""
 
 import argparse
+import gzip
 import json
 import os
 import pickle
 import sys
 
-from coppice.prof import command, foreign, memory_viz, perfetto_trace, planned, tables
+from coppice.prof import (
+    command, foreign, kineto, launches, memory_viz, padding, perfetto_trace, planned, profilers,
+    recorded, tables)
 from coppice.prof.command import Refused
 from coppice.prof.traced import Trace
 
@@ -51,6 +55,29 @@ Examples:
   python -m coppice.prof import rmm-csv rmm.csv -o lifetimes.csv    for coppice plan
 
 {CODES}"""
+TIMELINE = f"""\
+Which step of which program is a kernel inside a graph, and what did its padding cost? Kernels of
+one launch have one correlation id on the timeline. They are compared with the kernels of each graph
+in the trace, by name, grid and block. Kernels that a library launches in a graph of its own are not
+in the trace, and get no step.
+
+Formats of TIMELINE:
+  JSON    a trace of PyTorch's profiler (export_chrome_trace), also as .gz
+  SQLite  what `nsys export --type sqlite` writes; record with nsys profile --cuda-graph-trace=node
+
+The cost of padding is the time of a kernel, times the share of its blocks that only padding needs.
+That share is the mean over the calls of its bucket. Steps, sources and padding need --package.
+
+-o adds arguments to these kernels: coppice program, coppice bucket, coppice step, coppice source
+and coppice padding_pct. --table has a row for each node of a graph on the timeline: graph_id,
+graph_node_id, node, program, bucket, step, kernel, source.
+
+Examples:
+  python -m coppice.prof timeline t.trace profile.json.gz --package model.zip
+  python -m coppice.prof timeline t.trace report.sqlite --package model.zip -o padding.json
+  python -m coppice.prof timeline t.trace report.sqlite --table nodes.csv --json
+
+{CODES}"""
 
 MODES = ("history", "plan", "path")
 
@@ -72,12 +99,13 @@ def call_number(text):
 def parser():
     result = Parser(prog="python -m coppice.prof",
                     description="Traces and memory snapshots in the formats of other tools")
-    parts = result.add_subparsers(dest="command", required=True, metavar="export|import")
+    parts = result.add_subparsers(dest="command", required=True, metavar="export|import|timeline")
     add = {name: parts.add_parser(name, help=help, description=help, epilog=notes,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
            for name, help, notes in (
                ("export", "Write a trace in the format of another tool", EXPORT),
-               ("import", "Plan the allocations of another allocator", IMPORT))}
+               ("import", "Plan the allocations of another allocator", IMPORT),
+               ("timeline", "Join the timeline of a GPU with a trace of the same run", TIMELINE))}
     out, into = add["export"].add_argument, add["import"].add_argument
     out("format", metavar="FORMAT", choices=("memory-viz", "perfetto", "rmm-csv", "nsys-sidecar"))
     out("trace", metavar="TRACE", help="trace file")
@@ -93,17 +121,44 @@ def parser():
     into("-o", "--out", metavar="FILE.csv",
          help="write the lifetimes to this file, for coppice plan; only if FILE has one device")
     into("--json", action="store_true", help="print JSON and nothing else on standard output")
+    timeline_options(add["timeline"].add_argument)
     return result
 
 
+def timeline_options(add):
+    add("trace", metavar="TRACE", help="trace file")
+    add("timeline", metavar="TIMELINE", help="file written by the profiler")
+    add("--package", metavar="PKG", help="the package whose programs the trace replayed")
+    add("-o", "--out", metavar="OUT.json",
+        help="write the timeline with steps to this file, as .gz if its name ends so")
+    add("--table", metavar="TABLE.csv", help="write what each graph node is to this file")
+    add("--json", action="store_true", help="print JSON and nothing else on standard output")
+
+
 def check(options):
-    if options.out and options.out != "-":
-        source = options.trace if options.command == "export" else options.file
-        if os.path.exists(options.out) and os.path.exists(source) and os.path.samefile(
-                source, options.out):
-            raise Refused(f"{options.out}: this would overwrite an input; give another path")
-    if options.command == "import":
-        return
+    given = vars(options)
+    check_paths([given.get(name) for name in ("trace", "file", "timeline", "package")],
+                [given.get(name) for name in ("out", "table")])
+    if options.command == "export":
+        check_export(options)
+    elif options.command == "timeline" and "-" in (options.out, options.table):
+        raise Refused("standard output gets the table of steps; give a path with -o and --table")
+
+
+def check_paths(sources, outs):
+    outs = [out for out in outs if out and out != "-"]
+    for number, out in enumerate(outs):
+        if any(source and same_file(source, out) for source in sources):
+            raise Refused(f"{out}: this would overwrite an input; give another path")
+        if any(out == other or same_file(out, other) for other in outs[:number]):
+            raise Refused(f"{out}: this is the path of two outputs; give another path")
+
+
+def same_file(path, other):
+    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
+
+
+def check_export(options):
     viz = options.format == "memory-viz"
     if not viz and (options.json or options.mode):
         raise Refused(f"{options.format} has only one form; use --json and --mode with memory-viz"
@@ -174,11 +229,25 @@ def run_import(options):
     write(None, document(told) if options.json else planned.table(rows).encode())
 
 
+def run_timeline(options):
+    nodes = recorded.read(options.trace, options.package)
+    timeline = profilers.read(options.timeline)
+    joined = launches.join(timeline, nodes)
+    told = padding.report(timeline, joined, options.trace, options.package)
+    if options.out:
+        data = kineto.annotated(timeline)
+        write(options.out, gzip.compress(data, mtime=0) if options.out.endswith(".gz") else data)
+    if options.table:
+        write(options.table, padding.pairs(timeline.kernels).encode())
+    write(None, document(told) if options.json else padding.table(told).encode())
+
+
 def main(arguments=None):
     try:
         options = parser().parse_args(arguments)
         check(options)
-        {"export": run_export, "import": run_import}[options.command](options)
+        {"export": run_export, "import": run_import,
+         "timeline": run_timeline}[options.command](options)
     except Refused as error:
         print(f"coppice.prof: {error}", file=sys.stderr)
         return error.code

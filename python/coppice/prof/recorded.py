@@ -1,0 +1,79 @@
+"""The graphs of a trace and their kernels, as `coppice prof kernels` prints them."""
+
+import collections
+import dataclasses
+import json
+
+from coppice.prof import command
+from coppice.prof.command import Refused
+from coppice.prof.symbols import identifier
+from coppice.prof.traced import program_of
+
+SCHEMA = "coppice.kernels/1"
+
+
+@dataclasses.dataclass(frozen=True)
+class Recorded:
+    """A kernel of a graph."""
+
+    name: str  # The symbol, as the driver knows it.
+    grid: tuple
+    block: tuple
+    place: int  # In the order of the graph.
+    program: str
+    step: int | None  # None: no package, or a kernel of coppice itself; so are those below.
+    kernel: str | None
+    source: str | None
+    padded: float | None  # The share of its blocks that only padding needs, from 0 to 1.
+
+
+class Node:
+    """A graph: the recording of one bucket."""
+
+    def __init__(self, fields):
+        self.number, self.label, self.calls = (fields[key] for key in ("node", "label", "calls"))
+        self.bucket = tuple(fields["bucket"])
+        self.program = program_of(fields)
+        self.kernels = [recorded(place, kernel, fields, self.program)
+                        for place, kernel in enumerate(fields["kernels"])]
+        # Kernels that look alike on a timeline, with their mangled names, and with identifiers.
+        self.alike = {True: self._alike(lambda name: name), False: self._alike(identifier)}
+        self.counts = {key: collections.Counter({look: len(kernels) for look, kernels in
+                                                 alike.items()})
+                       for key, alike in self.alike.items()}
+
+    def _alike(self, shown):
+        found = collections.defaultdict(list)
+        for kernel in self.kernels:
+            found[shown(kernel.name), kernel.grid, kernel.block].append(kernel)
+        return dict(found)
+
+
+def recorded(place, fields, node, program):
+    own, blocks, needed = map(fields.get, ("program", "blocks", "blocks_needed"))
+    padded = None
+    if needed is not None and blocks:
+        padded = min(max(1 - needed / blocks, 0.0), 1.0)
+    return Recorded(fields["name"], tuple(fields["grid"]), tuple(fields["block"]), place,
+                    program if own in (None, node["program"]) else own, fields["step"],
+                    fields["kernel"], fields["source"], padded)
+
+
+def read(trace, package=None):
+    """The nodes that have kernels. Raises Refused if the command cannot read the trace, or if there
+    are none."""
+    chosen = ("--package", package) if package else ()
+    text = "".join(command.lines("prof", "kernels", trace, *chosen, "--json"))
+    try:
+        document = json.loads(text)
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"the schema is not {SCHEMA}")
+        nodes = [Node(fields) for fields in document["nodes"] if fields["kernels"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise Refused(f"coppice prof kernels printed what this package does not know: {why}; "
+                      "install both in the same version") from error
+    if not nodes:
+        raise Refused(f"{trace}: the trace has no graph with kernels; trace calls that replay on a "
+                      "GPU")
+    return nodes
