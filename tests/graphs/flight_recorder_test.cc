@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstring>
+#include <malloc.h>
 
 #include "coppice/graphs/case_file.h"
 
@@ -13,10 +14,12 @@
 #include "tests/graphs/session_fixture.h"
 #include "tests/package/package_builder.h"
 #include "tests/support/test.h"
+#include "tests/support/test_share.h"
 
 namespace coppice {
 namespace {
 
+using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -328,6 +331,41 @@ TEST_F(PackageRecorderTest, HasThePackageAndItsDigest) {
   EXPECT_EQ(saved.programs[0].package_sha256, loaded_[0]->manifest().sha256);
   EXPECT_EQ(saved.package, *zips_[0]);
   EXPECT_THAT(SavedBy(*session_, {.package_bytes_max = 100}).package, IsEmpty());
+}
+
+// A million calls in a full run: the ring goes round, and nothing but it grows.
+TEST_F(PackageRecorderTest, LongTrafficLosesTheOldestCallsOnly) {
+  const int64_t calls = 1'000'000 / TestShare();
+  const int64_t ring_bytes = (int64_t{256} << 20) / TestShare();
+  json scale = DiamondProgram();
+  scale["buffers"].erase("twice");
+  scale["buffers"].erase("thrice");
+  scale["steps"] = {package::ScaleStep("x", "y", "n", "2")};
+  const Program* const program = Open(scale, Recording({.ring_bytes = ring_bytes}));
+  const Tensor whole = Upload(Ramp(32));
+  int64_t heap_bytes = 0;
+  for (int64_t i = 0; i < calls; ++i) {
+    const Tensor x = FloatsAt(whole.data, 1 + i * 7 % 32);
+    ASSERT_OK(Run(*session_, *program, {x}));
+    if (i % 64 == 0 || i + 1 == calls) {
+      ASSERT_OK(device_.Synchronize());  // Servers wait for their results, too.
+    }
+    if (i == calls / 10 / 64 * 64) heap_bytes = static_cast<int64_t>(mallinfo2().uordblks);
+  }
+  EXPECT_LE(static_cast<int64_t>(mallinfo2().uordblks), heap_bytes + (1 << 14));
+  const Case saved = SavedBy(*session_);
+  ASSERT_FALSE(saved.calls.empty());
+  EXPECT_GT(saved.calls_dropped, 0);
+  EXPECT_EQ(saved.calls_refused, 0);
+  EXPECT_EQ(saved.calls_dropped + std::ssize(saved.calls), calls);
+  for (size_t i = 0; i < saved.calls.size(); ++i) {
+    const CaseCall& call = saved.calls[i];
+    ASSERT_EQ(call.number, static_cast<uint64_t>(calls) - saved.calls.size() + 1 + i);
+    ASSERT_TRUE(call.arrived);
+    const auto n = 1 + static_cast<int64_t>(call.number - 1) * 7 % 32;
+    ASSERT_THAT(call.extents, ElementsAre(n));
+    ASSERT_EQ(FloatsOf(saved, call.inputs[0].tensor), Ramp(n));
+  }
 }
 
 TEST(FlightRecorderFaultTest, IsSavedAfterAFault) {
