@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+
+#include "fmt/ranges.h"
 
 #include "coppice/base/status.h"
 #include "coppice/runtime/stream.h"
@@ -135,18 +138,26 @@ bool MayBeWritten(const Tensor& tensor) {
     const Tensor& target = call.targets[i];
     const Tensor wanted = PlacedTensor(target.data, spec.outputs[i], request.shape.real);
     const auto element = static_cast<DeviceAddress>(SizeOf(wanted.dtype));
-    const bool fits = target.dtype == wanted.dtype && target.rank == wanted.rank &&
-                      target.sizes == wanted.sizes && MayBeWritten(target) &&
-                      (target.data != 0 || target.element_count() == 0) &&
-                      target.data % element == 0;
-    if (!fits || parts.windows->Meets(target.data, RoundedBytes(target)) ||
-        parts.windows->MeetsConstants(target.data, RoundedBytes(target))) {
+    const char* wrong = nullptr;
+    if (target.dtype != wanted.dtype || target.rank != wanted.rank || target.sizes != wanted.sizes)
+      wrong = "does not have the dtype and the real sizes of the output";
+    else if (!MayBeWritten(target))
+      wrong = "has elements that overlap";
+    else if (target.data == 0 && target.element_count() > 0)
+      wrong = "has no memory";
+    else if (target.data % element != 0)
+      wrong = "is not aligned to its element size";
+    else if (parts.windows->Meets(target.data, RoundedBytes(target)) ||
+             parts.windows->MeetsConstants(target.data, RoundedBytes(target)))
+      wrong = "lies in the session's memory";
+    if (wrong != nullptr)
       return InvalidArgument(
-          "Session::Run: the target of output '{}' of program '{}' must be a {} tensor of the "
-          "output's real sizes, without overlapping elements, aligned to its element size, and "
-          "outside the session's memory",
-          spec.outputs[i].name, spec.name, NameOf(wanted.dtype));
-    }
+          "Session::Run: the target of output '{}' of program '{}' {}; give memory of your own "
+          "with {} elements of sizes {}",
+          spec.outputs[i].name, spec.name, wrong, NameOf(wanted.dtype),
+          fmt::format(
+              "[{}]",
+              fmt::join(std::span(wanted.sizes).first(static_cast<size_t>(wanted.rank)), ", ")));
     for (size_t other = 0; other < i; ++other) {
       if (spec.outputs[other].role == OutputRole::kStatic ||
           !Overlap(target, call.targets[other])) {
@@ -246,6 +257,18 @@ absl::Status NameGoneStream(const SessionParts& parts,
       "Session::Run: program '{}': the stream does not exist, or was destroyed; pass a stream that "
       "lives until the next call on lane {}",
       call.program->spec.name, lane.index);
+}
+
+absl::Status CheckIsOf(const SessionParts& parts,
+                       const Program& program,
+                       size_t scalars,
+                       const char* where) {
+  if (program.place.owner != parts.catalogue.get())
+    return InvalidArgument("{}: program '{}' belongs to another session", where, program.spec.name);
+  if (scalars != program.spec.scalars.size())
+    return InvalidArgument("{}: program '{}' has {} scalars, but {} are given", where,
+                           program.spec.name, program.spec.scalars.size(), scalars);
+  return absl::OkStatus();
 }
 
 absl::Status EndedBinding(const Call& call) {

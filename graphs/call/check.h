@@ -46,6 +46,12 @@ inline absl::Status CheckRegistered(const char* where, const Program& program) {
   return program.registered_with() != nullptr ? absl::OkStatus() : Unregistered(where, program);
 }
 
+// Whether the program is one of this session, and gets this many scalars. Errors: kInvalidArgument.
+absl::Status CheckIsOf(const SessionParts& parts,
+                       const Program& program,
+                       size_t scalars,
+                       const char* where);
+
 // The error of a call whose binding was ended.
 absl::Status EndedBinding(const Call& call);
 // Sets the call's statics, under its lane's lock: whoever ends a binding takes that lock before the

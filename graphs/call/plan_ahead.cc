@@ -17,13 +17,7 @@ absl::StatusOr<std::vector<PlannedBucket>> PlanAhead(const SessionParts& parts,
                                                      std::span<const std::vector<int64_t>> buckets,
                                                      std::span<const int64_t> scalars) {
   COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Plan", program));
-  if (program.place.owner != parts.catalogue.get() ||
-      scalars.size() != program.spec.scalars.size()) {
-    return InvalidArgument(
-        "Session::Plan: program '{}' belongs to another session, or the number of scalars is not "
-        "{}",
-        program.spec.name, program.spec.scalars.size());
-  }
+  COPPICE_RETURN_IF_ERROR(CheckIsOf(parts, program, scalars.size(), "Session::Plan"));
   if (!program.requests_known)
     return FailedPrecondition(
         "Session::Plan: program '{}' is a callable, so only its runs show its allocations; "

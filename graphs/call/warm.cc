@@ -46,16 +46,22 @@ absl::Status CheckWarmed(const SessionParts& parts, const WarmRequest& request) 
   const Program& program = request.program;
   const char* name = program.spec.name.c_str();
   COPPICE_RETURN_IF_ERROR(CheckRegistered("Session::Warm", program));
-  if (parts.stance.load() != Stance::kRecord || program.spec.gate == GateMode::kAlwaysEager) {
+  if (parts.stance.load() != Stance::kRecord)
     return FailedPrecondition(
-        "Session::Warm: the session's stance or the spec forbids recording program '{}'", name);
-  }
-  if (program.place.owner != parts.catalogue.get() || !Fits(program, request.binding) ||
-      request.scalars.size() != program.spec.scalars.size()) {
+        "Session::Warm: the session's stance forbids recording program '{}'; set the stance to "
+        "record",
+        name);
+  if (program.spec.gate == GateMode::kAlwaysEager)
+    return FailedPrecondition(
+        "Session::Warm: the spec of program '{}' says that it always runs without a graph", name);
+  COPPICE_RETURN_IF_ERROR(CheckIsOf(parts, program, request.scalars.size(), "Session::Warm"));
+  if (!Fits(program, request.binding)) {
+    if (!program.binds())
+      return InvalidArgument("Session::Warm: program '{}' binds nothing; pass no binding", name);
     return InvalidArgument(
-        "Session::Warm: program '{}' needs a binding that this session made for it, and all its "
-        "scalars ({})",
-        name, program.spec.scalars.size());
+        "Session::Warm: program '{}' needs a binding that this session made for it and that has "
+        "not ended",
+        name);
   }
   const Binding* scratch = request.options.scratch;
   if (scratch != nullptr && !Fits(program, scratch)) {

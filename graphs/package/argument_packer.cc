@@ -57,8 +57,8 @@ struct Visitor {
     COPPICE_ASSIGN_OR_RETURN(const int64_t value, frame.At(argument.value, values, "argument"));
     if (!Holds(argument, value)) {
       return InvalidArgument("argument '{}' is {}, which does not fit in {}{}",
-                             argument.value.expression ? argument.value.expression->text() : "",
-                             value, argument.is_signed ? "i" : "u", 8 * argument.bytes);
+                             AmountText(argument.value), value, argument.is_signed ? "i" : "u",
+                             8 * argument.bytes);
     }
     const auto* const raw = reinterpret_cast<const std::byte*>(&value);
     bytes.insert(bytes.end(), raw, raw + argument.bytes);

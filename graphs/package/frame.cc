@@ -11,6 +11,10 @@
 
 namespace coppice::internal {
 
+std::string AmountText(const package::Amount& amount) {
+  return amount.expression ? amount.expression->text() : std::to_string(amount.value);
+}
+
 Frame::Frame(const package::Program& program, std::vector<int64_t> values)
     : program_(program), values_(std::move(values)), places_(program.buffers.size()) {}
 
@@ -28,8 +32,7 @@ absl::StatusOr<int64_t> Frame::SizeAt(const package::Amount& amount,
                                       const char* what) {
   COPPICE_ASSIGN_OR_RETURN(const int64_t value, At(amount, values, what));
   if (value >= 0) return value;
-  return InvalidArgument("{} '{}' is {}; it must be 0 or more", what,
-                         amount.expression ? amount.expression->text() : "", value);
+  return InvalidArgument("{} '{}' is {}; it must be 0 or more", what, AmountText(amount), value);
 }
 
 absl::StatusOr<Tensor> Frame::ShapeOf(DType dtype,

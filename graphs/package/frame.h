@@ -21,6 +21,9 @@
 
 namespace coppice::internal {
 
+// The expression of an amount, or its number.
+std::string AmountText(const package::Amount& amount);
+
 class Frame {
  public:
   // `values` are those of program.names(). Both outlive it.

@@ -137,13 +137,15 @@ absl::StatusOr<MatrixProduct> StepKernels::ProductOf(std::span<const Tensor> inp
   const auto fits = [&](const Tensor& tensor) {
     return (tensor.rank == 2 || tensor.rank == 3) && tensor.dtype == outputs[0].dtype;
   };
-  if (!counts || !std::ranges::all_of(inputs, fits) || !fits(outputs[0]) ||
-      !ElementOf(outputs[0].dtype)) {
+  if (!counts)
     return InvalidArgument(
-        "gemm: wrong inputs ({}) or outputs ({}); gemm takes a, b and optionally c, and has one "
-        "output; all have rank 2 or 3 and the same dtype, f32, f16, bf16 or f64",
+        "gemm: {} inputs and {} outputs; give it a, b and optionally c, and one output",
         inputs.size(), outputs.size());
-  }
+  if (!std::ranges::all_of(inputs, fits) || !fits(outputs[0]) || !ElementOf(outputs[0].dtype))
+    return InvalidArgument(
+        "gemm: a tensor has another rank than 2 or 3, or another dtype than the output's, {}, "
+        "which must be f32, f16, bf16 or f64",
+        NameOf(outputs[0].dtype));
   const auto y_sizes = Batched(outputs[0], outputs[0].sizes, 1);
   const auto a_sizes = Batched(inputs[0], inputs[0].sizes, 1);
   const auto b_sizes = Batched(inputs[1], inputs[1].sizes, 1);

@@ -104,9 +104,9 @@ absl::StatusOr<const Program*> Catalogue::Add(ProgramSpec spec, Program::Work wo
     if (there.registered_with() != nullptr && there.spec.name == spec.name &&
         there.spec.variant == spec.variant) {
       return InvalidArgument(
-          "Session::Register: a program '{}' of variant '{}' is already registered; choose another "
-          "name or variant",
-          spec.name, spec.variant);
+          "Session::Register: a program '{}'{} is already registered; choose another name or "
+          "variant",
+          spec.name, spec.variant.empty() ? "" : " of variant '" + spec.variant + "'");
     }
   }
   const bool sure = !options_.ranks.vote && !options_.checks.audit_keys && !gate &&

@@ -148,8 +148,9 @@ void ProfileLoad::ListProgram(const ProfileProgram& profiled) {
   if (program == nullptr) {
     SkipAll(ProfileSkip::kProgram, profiled,
             MakeError(absl::StatusCode::kNotFound,
-                      "{}: no program '{}' of variant '{}' is registered; register it first",
-                      kLoadProfile, profiled.name, profiled.variant));
+                      "{}: no program '{}'{} is registered; register it first", kLoadProfile,
+                      profiled.name,
+                      profiled.variant.empty() ? "" : " of variant '" + profiled.variant + "'"));
     return;
   }
   if (const std::string digest = DigestOf(*program); digest != profiled.digest) {

@@ -205,11 +205,18 @@ TEST_F(OutputsTest, WriteIntoRefusesTargetsThatDoNotFit) {
   Tensor integers = right;
   integers.dtype = DType::kInt32;
   const int64_t square[] = {2, 5};
-  for (const Tensor& wrong :
-       {FloatsAt(memory.address(), 16), FloatsAt(memory.address(), 9), FloatsAt(0, 10), strided,
-        integers, own.outputs[0], Tensor::Dense(memory.address(), DType::kFloat32, square)}) {
+  const char* const sizes = "does not have the dtype and the real sizes of the output";
+  for (const auto& [wrong, why] : std::vector<std::pair<Tensor, const char*>>{
+           {FloatsAt(memory.address(), 16), sizes},
+           {FloatsAt(memory.address(), 9), sizes},
+           {FloatsAt(0, 10), "has no memory"},
+           {FloatsAt(memory.address() + 41, 10), "is not aligned to its element size"},
+           {strided, "share bytes"},
+           {integers, sizes},
+           {own.outputs[0], "lies in the session's memory"},
+           {Tensor::Dense(memory.address(), DType::kFloat32, square), sizes}}) {
     const Tensor targets[] = {right, wrong};
-    EXPECT_THAT(run(targets), StatusIs(kWrongArgument));
+    EXPECT_THAT(run(targets), StatusIs(kWrongArgument, HasSubstr(why)));
   }
   EXPECT_THAT(run({&right, 1}), StatusIs(kWrongArgument)) << "one target for two outputs";
   EXPECT_EQ(session_->stats().calls, calls);

@@ -106,6 +106,20 @@ TEST_F(WarmChainTest, IsAsTheWarmOfBucketsForASingleStep) {
   EXPECT_OK(Warm({}));
 }
 
+TEST_F(WarmChainTest, SaysWhatIsWrongWithTheProgramOrItsScalars) {
+  Open();
+  const auto other = MakeSession();
+  const std::vector<int64_t> bucket = {8};
+  const int64_t scalar = 1;
+  EXPECT_THAT(other->warming().Warm(*prefill_.program, nullptr, {&bucket, 1}, {}, {}),
+              StatusIs(kWrongArgument, HasSubstr("belongs to another session")));
+  EXPECT_THAT(session_->warming().Warm(*prefill_.program, nullptr, {&bucket, 1}, {&scalar, 1}, {}),
+              StatusIs(kWrongArgument, HasSubstr("has 0 scalars, but 1 are given")));
+  session_->SetStance(Stance::kReplayOnly);
+  EXPECT_THAT(session_->warming().Warm(*prefill_.program, nullptr, {&bucket, 1}, {}, {}),
+              StatusIs(kRefused, HasSubstr("set the stance to record")));
+}
+
 TEST_F(WarmChainTest, RecordsNothingTwice) {
   Open();
   ASSERT_OK(Warm({Prefill(), Decode(1)}));
