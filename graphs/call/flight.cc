@@ -288,18 +288,17 @@ class RecordStaged {
 // Tells the recorder of a replay whose entry has nothing but words: when its work is submitted.
 class RecordWords {
  public:
-  RecordWords(const SessionParts&, const Request&, Lane&, const Node&, const Outcome&) {}
+  [[gnu::always_inline]] RecordWords(
+      const SessionParts&, const Request&, Lane& lane, const Node&, const Outcome&)
+      : before_(lane.order().calls()) {}
 
+  // The lane counts the call only if a part of its work was submitted.
   [[gnu::noinline]] void Fail(const SessionParts&,
                               const Request& request,
                               Lane& lane,
                               const Node& node,
                               const Outcome& outcome) const {
-    // The lane counts the call if a part of its work was submitted.
-    uint64_t last = 0;
-    lane.recorder()->ring().ForEach([&](const FlightEntry& entry) { last = entry.call; });
-    EnterWords(request, std::max(lane.order().calls(), last + 1), lane, node, outcome,
-               /*pending=*/true);
+    EnterWords(request, before_ + 1, lane, node, outcome, /*pending=*/true);
   }
   [[gnu::always_inline]] void End(const SessionParts&,
                                   const Request& request,
@@ -313,6 +312,9 @@ class RecordWords {
     NoteCall(request, lane.order().calls(), shape, request.shape.padded, outcome, /*pending=*/false,
              *entry);
   }
+
+ private:
+  const uint64_t before_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The hot path, which is compiled twice: for lanes with a flight recorder, and for all others.
+// The hot path, which is compiled three times: for lanes without a flight recorder, and for entries
+// of words alone and of anything.
 // Private to graphs/call/.
 //
 // Each source that includes it has functions of its own: the compiler inlines what is called once.

@@ -58,6 +58,7 @@ struct FlightShape {
   size_t WordCount() const { return size_t{2} * extents + scalars + numbers; }
 };
 
+// An entry of words alone leaves `staging` and `mark` as they are.
 struct FlightEntry : FlightShape {
   uint64_t call = 0;
   uint64_t binding = 0;  // Its number, because it may be gone when the entry is read; 0: none.

@@ -14,9 +14,12 @@ void FlightRing::SetCanary(FlightEntry& entry) const {
 
 bool FlightRing::HasArrived(const FlightEntry& entry) const {
   // Volatile, because a device writes it.
-  const volatile uint64_t* const canary = CanaryOf(const_cast<FlightEntry&>(entry));
+  if (entry.copies) {
+    const volatile uint64_t* const canary = CanaryOf(const_cast<FlightEntry&>(entry));
+    if (*canary == canary_) return false;
+  }
   const volatile uint64_t* const mark = &entry.mark;
-  return !(entry.copies && *canary == canary_) && !(entry.outputs > 0 && *mark == 0);
+  return entry.outputs == 0 || *mark != 0;
 }
 
 bool FlightRing::DropOldest() {

@@ -84,8 +84,8 @@ Node::Node(NodeDraft draft, NodeRecording recording)
   top_ = recording_.footprint.empty() ? 0 : recording_.footprint.back().end();
   if (draft_.gated) gate_ = std::make_unique<Gate>();
   const FlightShape& entry = draft_.entry;
-  plain_entries_ =
-      exact() == nullptr && entry.sources == 0 && entry.staging_bytes == 0 && entry.numbers == 0;
+  plain_entries_ = entry.program != nullptr && entry.program->place.plain && exact() == nullptr &&
+                   entry.sources == 0 && entry.staging_bytes == 0 && entry.numbers == 0;
 }
 
 bool Node::empty() const {

@@ -88,7 +88,8 @@ def replay(path, *, package=None, constants=None, seeds=3, calls=32, shrink=Fals
                         Needs NumPy
     taint               whether found["padding"] says for each padded call how far padding gets:
                         `text`, `reaches_output`, and `first`, the first element and the line
-    depends             whether found["depends"] says which inputs each output depends on
+    depends             whether found["depends"] says which copied inputs each output
+                        depends on
 
     Raises InvalidArgument for a file that is no case, or without the command."""
     with tempfile.TemporaryDirectory() as folder:

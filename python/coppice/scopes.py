@@ -3,12 +3,14 @@ errors."""
 
 import contextlib
 import tempfile
+import warnings
 
-from coppice.cases import record, replay
-from coppice.devices import device_in_use
+from coppice.cases import replay
+from coppice.devices import device_in_use, replaced_session
 from coppice.devices import session as shared_session
 from coppice.errors import Error, raise_findings
 
+FOLLOWED_RING_BYTES = 256 << 20
 FOLLOWED_STATIC_BYTES = 1 << 20  # Larger static inputs, such as weights, are drawn.
 
 
@@ -40,48 +42,65 @@ def checked(device=None, *, taint=False):
     all work and raises coppice.Error with the findings: races, and all others that
     Device.findings() lists. A finding from before the scope is raised as well if it comes again. A
     thread that stores the value that the memory already holds does not race; storing a value that
-    differs in its last bit is a race. Faults raise errors even without this scope. On a GPU, the
-    scope finds nothing.
+    differs in its last bit is a race. Faults raise errors even without this scope. A GPU has no
+    findings.
 
     device  a coppice.Device; None: that of session()
-    taint   whether the padding of the last 32 calls is followed, as `coppice replay
-            --taint` does it: if programs claim that padding may hold anything, but it reaches an
-            output, the end of the scope raises coppice.Error with the kernel and line, even if no
-            value differs. The scope has a session of its own, as `coppice.record`"""
+    taint   whether the padding of the last 32 calls is followed on the emulator, as `coppice replay
+            --taint` does it. The scope has a session of its own, as in `coppice.record`. If a
+            program claims that its padding may hold anything, but it reaches an output, the end of
+            the scope raises coppice.Error with the kernel and line, even if no value differs. What
+            cannot be followed is a RuntimeWarning; so are programs that are not from packages"""
     on = device or device_in_use()
     before = on.finding_count()
-    if taint:
-        with followed_padding(on):
-            yield on
-    else:
+    wrong = []
+    with followed_padding(on, wrong) if taint else contextlib.nullcontext():
         yield on
-    on.synchronize()
-    raise_findings(on, before)
+        on.synchronize()
+    try:
+        raise_findings(on, before)
+    except Error as error:
+        wrong.insert(0, str(error))
+    if wrong:
+        raise Error("\n".join(wrong))
 
 
 @contextlib.contextmanager
-def followed_padding(device):
-    """Inside the scope, calls are recorded; its end raises Error where padding reaches outputs that
-    it must not reach, or where it could not be followed."""
+def followed_padding(device, wrong):
+    """Inside the scope, calls are recorded. Its end adds a line to `wrong` for each program whose
+    padding reaches outputs that it must not reach, and warns of what it could not follow."""
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/calls.coppice-case"
-        with record(path, device, static_bytes_max=FOLLOWED_STATIC_BYTES) as recording:
+        with replaced_session(device, recorder_ring_bytes=FOLLOWED_RING_BYTES,
+                              recorder_static_bytes_max=FOLLOWED_STATIC_BYTES) as session:
             yield
             device.synchronize()
-            recording.save("checked(taint=True)")
-            lines = padding_lines(replay(path, seeds=1, taint=True))
-        if lines:
-            raise Error("\n".join(lines))
+            called = session.stats().calls > 0
+            session.save_case(path, "checked(taint=True)")
+        if not called:
+            return
+        found = replay(path, seeds=1, taint=True)
+        if found["kind"] == "cannot_replay":
+            warn_unfollowed(found["verdict"])
+        for program, told in by_program(found["padding"]).items():
+            reaching = [each["text"] for each in told
+                        if each["may_be_anything"] and each.get("reaches_output")]
+            unknown = [each.get("why_not_followed") or each["text"] for each in told
+                       if "why_not_followed" in each or each["gaps"]]
+            if reaching:
+                wrong.append(f"program {program}: {reaching[-1]}")
+            elif unknown:
+                warn_unfollowed(f"program {program}: {unknown[-1]}")
 
 
-def padding_lines(found):
-    """A line for each program whose padding reaches an output, though it may hold anything."""
-    lines = {}
-    for each in found["padding"]:
-        if not each["may_be_anything"]:
-            continue
-        if "why_not_followed" in each:
-            lines[each["program"]] = "padding cannot be followed: " + each["why_not_followed"]
-        elif each["reaches_output"] or each["gaps"]:
-            lines[each["program"]] = each["text"]
-    return [f"program {program}: {text}" for program, text in lines.items()]
+def by_program(padding):
+    """Of what a replay tells of padding, that of each program."""
+    told = {}
+    for each in padding:
+        told.setdefault(each["program"], []).append(each)
+    return told
+
+
+def warn_unfollowed(why):
+    warnings.warn(f"coppice.checked: padding cannot be followed: {why}", RuntimeWarning,
+                  stacklevel=2)

@@ -15,6 +15,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 try:
     import load_test
@@ -117,6 +118,38 @@ class CasesTest(unittest.TestCase):
                     expected.enter_context(self.assertRaisesRegex(coppice.Error, says))
                 with coppice.checked(self.device, taint=True):
                     model(np.arange(5, dtype=np.float32))
+
+    def test_each_padded_size_is_followed_alone(self):
+        model = coppice.load(load_test.pairs(), device="emulator",
+                             policies={("batch", "length"): "4x128"})
+        self.addCleanup(model.close)
+        with coppice.checked(self.device, taint=True):
+            model(np.ones((3, 100), np.float32))
+
+    def test_what_cannot_be_followed_is_a_warning(self):
+        model = loaded()
+        self.addCleanup(model.close)
+        unknown = {"kind": "cannot_replay", "verdict": "it is a callable", "padding": []}
+        with mock.patch("coppice.scopes.replay", return_value=unknown):
+            with self.assertWarnsRegex(RuntimeWarning, "it is a callable"):
+                with coppice.checked(self.device, taint=True):
+                    model(np.ones(5, np.float32))
+            with coppice.checked(self.device, taint=True):
+                pass  # Nothing ran, so nothing has to be followed.
+
+    def test_a_scope_tells_of_findings_and_of_padding(self):
+        model = loaded(NEIGHBOUR.replace(b"st.global.f32 [%a2], %f2;", b"""
+          st.global.f32 [%a2], %f2; ld.param.u64 %a2, [y]; st.global.f32 [%a2], %f2;"""))
+        self.addCleanup(model.close)
+        with self.assertRaisesRegex(coppice.Error, "(?s)race.*padding of x reaches"):
+            with coppice.checked(self.device, taint=True):
+                model(np.arange(5, dtype=np.float32))
+
+    def test_an_error_inside_a_scope_that_follows_padding_is_raised_as_it_is(self):
+        with self.assertRaisesRegex(coppice.InvalidArgument, "^mine$") as caught:
+            with coppice.checked(self.device, taint=True):
+                raise coppice.InvalidArgument("mine")
+        self.assertIsNone(caught.exception.case)
 
     @unittest.skipUnless(torch, "torch is not installed")
     def test_what_torch_compiled_before_is_recorded(self):

@@ -92,58 +92,121 @@ TEST_F(FlightRecorderTest, KeepsReplays) {
   EXPECT_EQ(FloatsOf(saved, saved.calls[3].inputs[0].tensor), Ramp(6));
 }
 
-// Nothing is staged: a program of a given size and 0 to 13 scalars.
-TEST_F(FlightRecorderTest, KeepsReplaysThatStageNothing) {
-  for (const size_t scalars : {0, 1, 2, 3, 4, 7, 8, 13}) {
-    SCOPED_TRACE(scalars);
-    ProgramSpec spec{.name = "plain", .claim = PaddingContents::kRowIndependent};
-    const int n = spec.AddSymbol("n", *PaddingPolicy::Pow2(kLargest));
-    spec.symbols[0].given = true;
-    spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Symbol(n)}}};
-    std::vector<int64_t> values;
+// A program of a fixed size and 0 to 13 scalars: nothing is staged.
+class PlainRecorderTest : public FlightRecorderTest {
+ protected:
+  const Program* Open(const SessionOptions& options, size_t scalars, GateMode gate = {}) {
+    session_ = MakeSession(options);
+    ProgramSpec spec{.name = "plain"};
+    spec.gate = gate;
+    spec.outputs = {{.name = "y", .dtype = DType::kFloat32, .dims = {Dim::Fixed(8)}}};
+    values_.clear();
     for (size_t i = 0; i < scalars; ++i) {
       spec.scalars.push_back({.name = "s" + std::to_string(i)});
-      values.push_back(static_cast<int64_t>(100 + i));
+      values_.push_back(static_cast<int64_t>(100 + i));
     }
-    const auto session = MakeSession(Recording());
-    const Program* const program =
-        *session->Register(spec, [this](CallContext& context) -> absl::Status {
-          COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
-          return LaunchFill(context, y.data, context.extent(0), 1);
-        });
-    const auto run = [&](int64_t size) {
-      return session
-          ->Run({.program = program,
-                 .scalars = values,
-                 .extents = {&size, 1},
-                 .stream = device_.stream()})
-          .status();
-    };
-    for (const int64_t size : {6, 6, 5, 7})
-      ASSERT_OK(run(size));
-    // One that the driver refuses has its entry until another call has its number.
-    device_.ledger().Inject({.entry = DriverLedger::IndexOf(&DriverTable::GraphLaunch)});
-    EXPECT_FALSE(run(8).ok());
+    program_ = *session_->Register(spec, [this](CallContext& context) -> absl::Status {
+      COPPICE_ASSIGN_OR_RETURN(const Tensor y, context.AllocateOutput(0));
+      return LaunchFill(context, y.data, 8, 1);
+    });
+    return program_;
+  }
+  absl::Status Run() {
+    return session_->Run({.program = program_, .scalars = values_, .stream = device_.stream()})
+        .status();
+  }
+
+  std::unique_ptr<Session> session_;
+  const Program* program_ = nullptr;
+  std::vector<int64_t> values_;
+};
+
+TEST_F(PlainRecorderTest, KeepsReplaysThatStageNothing) {
+  for (const size_t scalars : {0, 1, 2, 3, 4, 7, 8, 13}) {
+    SCOPED_TRACE(scalars);
+    Open(Recording(), scalars);
+    for (int i = 0; i < 4; ++i)
+      ASSERT_OK(Run());
+    const int64_t before = device_.ledger().calls();
+    ASSERT_OK(Run());
+    EXPECT_EQ(device_.ledger().calls() - before, 1) << "a launch, and no copy";
+    // Calls that the driver refuses have their entry until another call has their number.
+    device_.ledger().Inject(
+        {.entry = DriverLedger::IndexOf(&DriverTable::GraphLaunch), .forever = true});
+    for (int i = 0; i < 3; ++i)
+      EXPECT_FALSE(Run().ok());
     device_.ledger().ClearFaults();
-    const Case refused = SavedBy(*session);
-    ASSERT_THAT(refused.calls, SizeIs(5));
-    EXPECT_FALSE(refused.calls[4].ran);
-    ASSERT_OK(run(8));
-    const Case saved = SavedBy(*session);
-    const std::vector<int64_t> sizes = {6, 6, 5, 7, 8};
-    ASSERT_THAT(saved.calls, SizeIs(sizes.size()));
-    for (size_t i = 0; i < sizes.size(); ++i) {
+    const Case refused = SavedBy(*session_);
+    ASSERT_THAT(refused.calls, SizeIs(6));
+    EXPECT_FALSE(refused.calls[5].ran);
+    ASSERT_OK(Run());
+    const Case saved = SavedBy(*session_);
+    ASSERT_THAT(saved.calls, SizeIs(6));
+    for (size_t i = 0; i < saved.calls.size(); ++i) {
       const CaseCall& call = saved.calls[i];
       EXPECT_TRUE(call.ran) << i;
       EXPECT_EQ(call.number, i + 1);
-      EXPECT_THAT(call.extents, ElementsAre(sizes[i]));
-      EXPECT_THAT(call.bucket, ElementsAre(8));
-      EXPECT_EQ(call.scalars, values);
+      EXPECT_THAT(call.extents, IsEmpty());
+      EXPECT_EQ(call.scalars, values_);
       EXPECT_EQ(call.kind, i == 0   ? RunKind::kWarmUp
                            : i == 1 ? RunKind::kRecord
                                     : RunKind::kReplay);
     }
   }
+}
+
+TEST_F(PlainRecorderTest, AFullRingLosesTheOldestReplays) {
+  Open(Recording({.ring_bytes = 4 << 10}), 3);
+  for (int i = 0; i < 200; ++i)
+    ASSERT_OK(Run());
+  const Case saved = SavedBy(*session_);
+  ASSERT_GT(saved.calls.size(), 10U);
+  for (size_t i = 0; i < saved.calls.size(); ++i)
+    EXPECT_EQ(saved.calls[i].number, 200 - saved.calls.size() + 1 + i);
+  EXPECT_EQ(saved.calls_dropped, 200 - std::ssize(saved.calls));
+}
+
+TEST_F(PlainRecorderTest, KeepsWhatTheRingOfARunningSessionIsGivenFirst) {
+  Open({}, 2);
+  for (int i = 0; i < 3; ++i)
+    ASSERT_OK(Run());
+  ASSERT_OK(session_->recorder().Start({.ring_bytes = 1 << 20}));
+  device_.ledger().Inject({.entry = DriverLedger::IndexOf(&DriverTable::GraphLaunch)});
+  EXPECT_FALSE(Run().ok());
+  device_.ledger().ClearFaults();
+  ASSERT_OK(Run());
+  const Case saved = SavedBy(*session_);
+  ASSERT_THAT(saved.calls, SizeIs(1));
+  EXPECT_EQ(saved.calls[0].number, 4U);
+  EXPECT_TRUE(saved.calls[0].ran);
+}
+
+// What a call is asked before it replays does not depend on the recorder.
+TEST_F(PlainRecorderTest, RecordedCallsVoteAndAreGatedAsOthers) {
+  std::vector<int64_t> votes;
+  std::vector<int64_t> eager;
+  for (const int64_t ring_bytes : {0, 1 << 20}) {
+    SessionOptions options = Recording({.ring_bytes = ring_bytes});
+    int64_t voted = 0;
+    options.ranks.vote = [&voted](RankVote& /*vote*/) {
+      ++voted;
+      return absl::OkStatus();
+    };
+    Open(options, 2);
+    for (int i = 0; i < 10; ++i)
+      ASSERT_OK(Run());
+    votes.push_back(voted);
+    Open(Recording({.ring_bytes = ring_bytes}), 2, GateMode::kOn);
+    for (int i = 0; i < 60; ++i) {
+      ASSERT_OK(Run());
+      ASSERT_OK(device_.Synchronize());
+    }
+    eager.push_back(session_->stats().runs[static_cast<size_t>(RunKind::kEager)]);
+  }
+  EXPECT_EQ(votes[0], votes[1]);
+  EXPECT_GT(votes[0], 5);
+  EXPECT_GT(eager[0], 5) << "the gate times both ways";
+  EXPECT_GT(eager[1], 5);
 }
 
 TEST_F(FlightRecorderTest, NamesTheCallWhoseOutputIsReadInPlace) {

@@ -17,6 +17,7 @@
 #include "tests/support/test.h"
 #include "tests/support/test_device.h"
 #include "tests/tools/command_outcome.h"
+#include "tools/support/text_file.h"
 
 namespace coppice {
 namespace {
@@ -68,7 +69,9 @@ class ProfKernelsTest : public testing::Test {
   }
 
   // Calls of these sizes of the program in p.zip, in t.trace.
-  void Trace(const std::vector<int64_t>& sizes) {
+  void Trace(const std::vector<int64_t>& sizes,
+             const std::vector<std::vector<int64_t>>& warmed = {},
+             ExactReplay exact = ExactReplay::kNever) {
     const auto emulator = *Emulator::Create(TestEmulatorOptions());
     const Context context = *Context::Create(emulator->driver());
     const Stream stream = *Stream::Create(emulator->driver());
@@ -77,7 +80,10 @@ class ProfKernelsTest : public testing::Test {
     SessionOptions options;
     options.trace.path = path("t.trace");
     const auto session = *Session::Create(context, options);
-    const Program* const program = *session->Register(*loaded, "main", {});
+    PackageProgramOptions package_options;
+    package_options.exact = exact;
+    const Program* const program = *session->Register(*loaded, "main", package_options);
+    ASSERT_OK(session->warming().Warm(*program, nullptr, warmed, {}, {}));
     const DeviceMemory memory = *DeviceMemory::Create(emulator->driver(), 4 * 1024);
     for (const int64_t n : sizes) {
       const Tensor x = FloatsAt(memory.address(), n);
@@ -139,11 +145,39 @@ TEST_F(ProfKernelsTest, NamesStepsAndCountsBlocksOfPadding) {
 TEST_F(ProfKernelsTest, HasATableWithAndWithoutThePackage) {
   WritePackage("p.zip");
   Trace({200, 200, 100, 300});
-  EXPECT_THAT(Kernels({}).out, HasSubstr("-"));
+  EXPECT_THAT(Kernels({}).out, testing::ContainsRegex("main +- +Scale +12 +31 +-"));
   const std::string text = Kernels({"--package", path("p.zip")}).out;
   // Buckets 128, 256 twice, and 512, whose call needs three of its four blocks.
   EXPECT_THAT(text, testing::ContainsRegex("main +1\\.0 +Scale +4 +9 +11\\.1 % +scale.cu:12"));
   EXPECT_THAT(text, testing::ContainsRegex("main +2 +Scale +4 +13 +7\\.7 %"));
+}
+
+TEST_F(ProfKernelsTest, GraphsThatNobodyCalledAddNothing) {
+  WritePackage("p.zip");
+  Trace({200, 200, 100, 300}, {{1024}});
+  const std::string text = Kernels({"--package", path("p.zip")}).out;
+  EXPECT_THAT(text, testing::ContainsRegex("main +1\\.0 +Scale +4 +9 +11\\.1 %"));
+}
+
+TEST_F(ProfKernelsTest, ReplaysAtExactSizesComputeNoPadding) {
+  WritePackage("p.zip");
+  Trace({200, 300, 300, 100}, {}, ExactReplay::kAlways);
+  const CommandOutcome outcome = Kernels({"--package", path("p.zip")});
+  ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              testing::ContainsRegex("main +1\\.0 +Scale +[0-9]+ +[0-9]+ +0\\.0 %"));
+}
+
+TEST_F(ProfKernelsTest, GridsOfAnySizeAreCounted) {
+  WritePackage("p.zip");
+  Trace({200});
+  std::string trace = *ReadTextFile(path("t.trace"), "a trace");
+  const std::string grid = "\"Scale\",[2,1,1]";
+  ASSERT_NE(trace.find(grid), std::string::npos);
+  trace.replace(trace.find(grid), grid.size(), "\"Scale\",[9000000000000000,9000000000000000,3]");
+  ASSERT_OK(WriteTextFile(path("t.trace"), trace));
+  const json document = json::parse(Kernels({"--json"}).out);
+  EXPECT_EQ(document["nodes"][0]["kernels"][0]["blocks"], INT64_MAX);
 }
 
 TEST_F(ProfKernelsTest, RefusesWhatDoesNotBelongTogether) {

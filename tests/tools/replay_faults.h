@@ -27,8 +27,8 @@ struct PlantedFault {
   std::string kind;
   std::vector<std::string> lines;  // Of the kernel as changed; several: each is right, as of a
                                    // race. Empty: no line is asked for.
-  std::string shown_in;           // The kernel that shows the fault, if it is not the one with it.
-  std::vector<int64_t> smallest;  // Sizes that fail; empty: they are not asked for.
+  std::string shown_in;            // The kernel that shows the fault, if it is not the one with it.
+  std::vector<int64_t> smallest;   // Sizes that fail; empty: they are not asked for.
   Mistake mistake = Mistake::kNone;
   std::vector<std::vector<int64_t>> calls;  // Empty: as the base.
   std::set<std::string> missed;  // What is known to be missed: "kind", "kernel", "line", "size".

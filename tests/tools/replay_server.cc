@@ -72,7 +72,12 @@ Tensor ReplayServer::Upload(const std::vector<int64_t>& dims) {
   std::vector<float> values;
   for (int64_t i = 0; i < count; ++i)
     values.push_back(ValueAt(i));
-  const auto bytes = static_cast<size_t>(count) * sizeof(float);
+  return UploadValues(values, dims);
+}
+
+Tensor ReplayServer::UploadValues(const std::vector<float>& values,
+                                  const std::vector<int64_t>& dims) {
+  const size_t bytes = values.size() * sizeof(float);
   DeviceMemory memory =
       *DeviceMemory::Create(emulator_->driver(), std::max<int64_t>(static_cast<int64_t>(bytes), 1));
   const DeviceAddress address = memory.address();

@@ -47,6 +47,7 @@ class ReplayServer {
 
   // Memory of these sizes, which holds ValueAt(0), ValueAt(1), ...
   Tensor Upload(const std::vector<int64_t>& dims);
+  Tensor UploadValues(const std::vector<float>& values, const std::vector<int64_t>& dims);
   static float ValueAt(int64_t i) { return 1 + 0.25F * static_cast<float>(i); }
 
   // Runs and waits. False: the device has had enough.

@@ -194,6 +194,21 @@ TEST_F(ReplayTest, NamesTheStepThatReadsWhatNobodyWrote) {
   EXPECT_EQ(verdict["hit"]["buffer"], "twice");
 }
 
+// What memory of the emulator holds before anybody writes to it may be a result, too.
+TEST_F(ReplayTest, AResultWithTheBitsOfFreshMemoryIsAResult) {
+  constexpr uint32_t kFresh = 0xCBCBCBCB;
+  std::vector<float> values(7, 3);
+  values[4] = std::bit_cast<float>(kFresh) / 2;
+  PackageOf(package::kSmallKernels, ProgramOf("Scale")).WriteZip(path("p.zip"));
+  {
+    ReplayServer server(path("p.zip"));
+    EXPECT_TRUE(server.Run({server.UploadValues(values, {7})}));
+    server.Save(path("x.coppice-case"));
+  }
+  const json verdict = Replay();
+  EXPECT_EQ(verdict["kind"], "nothing") << verdict["verdict"];
+}
+
 TEST_F(ReplayTest, SaysThatAKernelNeverReadsAScalar) {
   json program = ProgramOf("Scale");
   program["scalars"] = {{"alpha", {{"bind", "key"}}}};

@@ -26,6 +26,7 @@ namespace coppice {
 namespace {
 
 constexpr int64_t kRawBytesMax = 1 << 18;  // Of a temporary that is compared byte by byte.
+constexpr int kLooksMax = 16;              // At steps whose buffer a later one writes, too.
 
 absl::Status CannotTell(const char* why) {
   return MakeError(absl::StatusCode::kUnimplemented, "{}", why);
@@ -432,19 +433,23 @@ absl::StatusOr<DifferingStep> FirstDifferingStep(const PackageDevice& device,
   const package::Program& program = shown_program.program();
   COPPICE_ASSIGN_OR_RETURN(const std::vector<RunOutcome> outcomes,
                            RunBoth(device, shown_program, question, statics));
+  int looks = 0;
   for (size_t step = 0; step < program.steps.size(); ++step) {
     for (const int buffer : UsesOf(shown->manifest(), program.steps[step]).writes) {
       const auto output = std::ranges::find(program.outputs, buffer);
       if (output == program.outputs.end()) continue;
       const auto at = static_cast<size_t>(output - program.outputs.begin());
-      const HostArray& padded_output = outcomes[1].outputs[at];
-      if (padded_output.dtype == DType::kUInt8 && std::ssize(padded_output.bytes) > kRawBytesMax)
-        continue;
+      const package::Buffer& original = device.manifest()
+                                            .programs[static_cast<size_t>(index)]
+                                            .buffers[static_cast<size_t>(buffer)];
+      const bool raw =
+          original.role == package::Role::kTemporary && original.dtype == DType::kUInt8;
+      if (raw && std::ssize(outcomes[1].outputs[at].bytes) > kRawBytesMax) continue;
       const std::optional<bool> agrees = LiveAgrees(
           outcomes[0].outputs[at], outcomes[1].outputs[at], real, padded, question.equal);
       if (!agrees || *agrees) continue;
       // A later step that writes there, too, may be the one.
-      if (IsWrittenAfter(shown->manifest(), program, step, buffer)) {
+      if (IsWrittenAfter(shown->manifest(), program, step, buffer) && looks++ < kLooksMax) {
         COPPICE_ASSIGN_OR_RETURN(const bool differs,
                                  DiffersAfter(device, index, question, statics, step, at));
         if (!differs) continue;

@@ -34,18 +34,26 @@ void ForEachRow(const Tensor& tensor, int axis, DeviceAddress at, const Visit& v
                visit);
 }
 
-// Which inputs reach any byte of an output, by their numbers.
-std::set<int> ReachingInputs(const Emulator& emulator, const Tensor& output) {
+// Which inputs reach any byte of an output, by their numbers; adds the elements to `reached`.
+std::set<int> ReachingInputs(const Emulator& emulator,
+                             const Tensor& output,
+                             std::vector<bool>& reached) {
   std::set<int> inputs;
+  const int64_t size = SizeOf(output.dtype);
+  reached.resize(static_cast<size_t>(output.element_count()));
+  int64_t first = 0;
   ForEachRow(output, 0, output.data, [&](DeviceAddress at, int64_t bytes) {
-    // It tells of the first byte that is reached: look behind that.
+    // It tells of the first byte that is reached: look behind that element.
     for (int64_t done = 0; done < bytes;) {
       const std::optional<PaddingReach> reach =
           emulator.FindPadding(at + static_cast<DeviceAddress>(done), bytes - done);
       if (!reach) break;
       inputs.insert(reach->inputs.begin(), reach->inputs.end());
-      done += reach->byte + 1;
+      const int64_t element = (done + reach->byte) / size;
+      reached[static_cast<size_t>(first + element)] = true;
+      done = (element + 1) * size;
     }
+    first += bytes / size;
   });
   return inputs;
 }
@@ -63,7 +71,8 @@ absl::StatusOr<InputReach> FollowInputs(const PackageDevice& device,
   const std::vector<std::string> names = InputNames(of, /*static_ones=*/false);
   InputReach found;
   for (const int output : of.outputs)
-    found.outputs.push_back({.output = of.buffers[static_cast<size_t>(output)].name, .inputs = {}});
+    found.outputs.push_back(
+        {.output = of.buffers[static_cast<size_t>(output)].name, .inputs = {}, .reached = {}});
   COPPICE_ASSIGN_OR_RETURN(
       const std::unique_ptr<ProgramRunner> runner,
       ProgramRunner::Create(device, {.program = program, .stance = Stance::kEager}, statics));
@@ -84,7 +93,8 @@ absl::StatusOr<InputReach> FollowInputs(const PackageDevice& device,
               for (std::string& gap : emulator->PaddingGaps())
                 gaps.insert(std::move(gap));
               for (size_t i = 0; i < outputs.size(); ++i)
-                for (const int input : ReachingInputs(*emulator, outputs[i]))
+                for (const int input :
+                     ReachingInputs(*emulator, outputs[i], found.outputs[i].reached))
                   found.outputs[i].inputs.push_back(names[first + static_cast<size_t>(input)]);
             }};
     COPPICE_RETURN_IF_ERROR(runner->Run(set, Poison::kOff, watch).status());

@@ -22,6 +22,7 @@ namespace coppice {
 struct OutputInputs {
   std::string output;
   std::vector<std::string> inputs;  // Copied inputs, in the program's order; empty: none.
+  std::vector<bool> reached;        // Per element, row-major: whether any input reaches it.
 };
 
 struct InputReach {

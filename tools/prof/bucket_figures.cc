@@ -52,14 +52,13 @@ double KeyOf(const PoolTrace& trace, BucketOrder order, const BucketFigures& fig
   return 0;
 }
 
-// Whether its replays may compute at the sizes of their calls.
+}  // namespace
+
 bool AsksForExact(const TracedProgram& program) {
   const nlohmann::json spec = nlohmann::json::parse(program.spec, nullptr, false);
   const auto exact = spec.find("exact");
   return exact != spec.end() && *exact != NameOf(ExactReplay::kNever);
 }
-
-}  // namespace
 
 int64_t AddUpTo(int64_t a, int64_t b) {
   int64_t sum = 0;

@@ -38,6 +38,9 @@ struct BucketFigures {
   double padded_share_pct() const;  // Of the staged elements, those that are padding.
 };
 
+// Whether its replays may compute at the sizes of their calls. Cost: parses its spec.
+bool AsksForExact(const TracedProgram& program);
+
 // Collects them while a trace is read.
 class BucketTally {
  public:

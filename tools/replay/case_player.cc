@@ -319,13 +319,14 @@ Hit Player::HitBy(const KernelFinding& finding) const {
 }
 
 // Where a thread reads what another one has not written yet, the missing order is the cause: that
-// race is found when the other thread writes.
+// race on the same buffer, or on shared memory, is found when the other thread writes.
 KernelFinding FirstCause(const std::vector<KernelFinding>& findings) {
   const KernelFinding& first = findings.front();
   if (first.kind != KernelFinding::Kind::kUninitialized) return first;
   const auto race = std::ranges::find_if(findings, [&](const KernelFinding& finding) {
     return finding.kind == KernelFinding::Kind::kRace && finding.kernel == first.kernel &&
-           finding.program == first.program && finding.step == first.step;
+           finding.program == first.program && finding.step == first.step &&
+           finding.buffer == first.buffer;
   });
   return race == findings.end() ? first : *race;
 }

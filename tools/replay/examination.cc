@@ -256,7 +256,41 @@ std::optional<Verdict> Examination::FindUnreadScalar(const Case& value) const {
   return std::nullopt;
 }
 
-// An element of an output that holds what memory of the emulator holds before anybody writes to it.
+// The first element at or behind `at` that holds what memory of the emulator holds before anybody
+// writes to it; the number of elements if there is none.
+size_t FindFresh(const HostArray& array, size_t at) {
+  const auto size = static_cast<size_t>(SizeOf(array.dtype));
+  const std::string fresh(size, kFreshByte);
+  while (at * size < array.bytes.size() && array.bytes.compare(at * size, size, fresh) != 0)
+    ++at;
+  return at;
+}
+
+// An element of an output that holds what it held before the run, and that no input reaches: a
+// result may have the same bits.
+std::optional<size_t> Examination::FindUnwritten(const Case& value,
+                                                 const CaseCall& call,
+                                                 size_t output,
+                                                 const HostArray& array) const {
+  const size_t count = array.bytes.size() / static_cast<size_t>(SizeOf(array.dtype));
+  size_t at = FindFresh(array, 0);
+  if (at == count) return std::nullopt;
+  std::vector<bool> reached;
+  const absl::Status followed = AskOfCall(
+      value, call, Poison::kOff,
+      [&](const PackageDevice& device, int index, const StepQuestion& question,
+          const std::vector<HostArray>& statics) -> absl::Status {
+        COPPICE_ASSIGN_OR_RETURN(InputReach reach,
+                                 coppice::FollowInputs(device, index, question.set, statics));
+        reached = std::move(reach.outputs[output].reached);
+        return absl::OkStatus();
+      });
+  if (!followed.ok() || reached.size() != count) return std::nullopt;
+  while (at < count && reached[at])
+    at = FindFresh(array, at + 1);
+  return at < count ? std::optional(at) : std::nullopt;
+}
+
 std::optional<Verdict> Examination::FindUnwritten(const Case& value,
                                                   const Played& reference) const {
   for (size_t i = 0; i < value.calls.size(); ++i) {
@@ -264,17 +298,13 @@ std::optional<Verdict> Examination::FindUnwritten(const Case& value,
     const package::Program& program = ProgramOf(value, value.calls[i]);
     for (size_t output = 0; output < program.outputs.size(); ++output) {
       const HostArray& array = reference.outcomes[i]->outputs[output];
-      const auto size = static_cast<size_t>(SizeOf(array.dtype));
-      if (size < kTellingBytes) continue;
-      const std::string fresh(size, kFreshByte);
-      size_t at = 0;
-      while (at < array.bytes.size() && array.bytes.compare(at, size, fresh) != 0)
-        at += size;
-      if (at >= array.bytes.size()) continue;
+      if (static_cast<size_t>(SizeOf(array.dtype)) < kTellingBytes) continue;
+      const std::optional<size_t> at = FindUnwritten(value, value.calls[i], output, array);
+      if (!at) continue;
       const int buffer = program.outputs[output];
       const std::string& name = program.buffers[static_cast<size_t>(buffer)].name;
       Verdict verdict = Begin(value, i, VerdictKind::kUninitialized, kOwnSize);
-      verdict.text = fmt::format("nobody writes element {} of output '{}'", at / size, name);
+      verdict.text = fmt::format("nobody writes element {} of output '{}'", *at, name);
       verdict.hit = {name, program.name};
       for (size_t step = 0; step < program.steps.size(); ++step) {
         const auto* const launch = std::get_if<package::KernelStep>(&program.steps[step].action);
@@ -421,25 +451,29 @@ std::vector<FollowedPadding> Examination::FollowPadding(const Case& value,
   std::vector<FollowedPadding> all;
   for (const CaseCall& call : value.calls) {
     const CaseProgram& program = value.programs[static_cast<size_t>(call.program)];
-    if (call.bucket == call.extents || console.stopped() || program.package_program.empty())
-      continue;
-    FollowedPadding& followed = all.emplace_back();
-    followed.call = call.number;
-    followed.program = program.package_program;
-    followed.may_be_anything = true;
-    for (size_t i = 0; i < program.symbols.size(); ++i)
-      if (call.bucket[i] != call.extents[i] && program.symbols[i].claim)
-        followed.may_be_anything =
-            followed.may_be_anything && program.symbols[i].claim->padding == PaddingContents::kAny;
-    const absl::Status status =
-        AskOfCall(value, call, Poison::kOff,
-                  [&](const PackageDevice& device, int index, const StepQuestion& question,
-                      const std::vector<HostArray>& statics) -> absl::Status {
-                    COPPICE_ASSIGN_OR_RETURN(
-                        followed.path, coppice::FollowPadding(device, index, question, statics));
-                    return absl::OkStatus();
-                  });
-    if (!status.ok()) followed.why = MessageOf(status);
+    if (program.package_program.empty()) continue;
+    // What is padding of one size can be told; of several at once, it cannot.
+    for (size_t i = 0; i < program.symbols.size() && !console.stopped(); ++i) {
+      if (call.bucket[i] == call.extents[i]) continue;
+      CaseCall alone = call;
+      alone.bucket = call.extents;
+      alone.bucket[i] = call.bucket[i];
+      const std::optional<PaddingClaim>& claim = program.symbols[i].claim;
+      FollowedPadding& followed = all.emplace_back();
+      followed.call = call.number;
+      followed.program = program.package_program;
+      followed.symbol = program.symbols[i].name;
+      followed.may_be_anything = claim && claim->padding == PaddingContents::kAny;
+      const absl::Status status =
+          AskOfCall(value, alone, Poison::kOff,
+                    [&](const PackageDevice& device, int index, const StepQuestion& question,
+                        const std::vector<HostArray>& statics) -> absl::Status {
+                      COPPICE_ASSIGN_OR_RETURN(
+                          followed.path, coppice::FollowPadding(device, index, question, statics));
+                      return absl::OkStatus();
+                    });
+      if (!status.ok()) followed.why = MessageOf(status);
+    }
   }
   return all;
 }

@@ -49,7 +49,7 @@ class Examination {
   // gets there, if they can be told.
   void NameStep(const Case& value, Verdict& verdict) const;
 
-  // Where the padding of each padded call of a package gets.
+  // Where the padding of each padded size of each call of a package gets.
   std::vector<FollowedPadding> FollowPadding(const Case& value, const Console& console) const;
   // What outputs depend on, by the last call of each program of a package.
   std::vector<FollowedInputs> FollowInputs(const Case& value, const Console& console) const;
@@ -68,6 +68,10 @@ class Examination {
   std::optional<Verdict> CompareRecorded(const Case& value, const Played& reference) const;
   std::optional<Verdict> FindUnreadScalar(const Case& value) const;
   std::optional<Verdict> FindUnwritten(const Case& value, const Played& reference) const;
+  std::optional<size_t> FindUnwritten(const Case& value,
+                                      const CaseCall& call,
+                                      size_t output,
+                                      const HostArray& array) const;
   // Asks `ask` about a call of a package, on a device of its own.
   using Ask = std::function<absl::Status(const PackageDevice& device,
                                          int program,

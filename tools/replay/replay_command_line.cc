@@ -11,7 +11,8 @@ constexpr const char* kNotes =
     "They run at their own sizes without graphs; then with their original padding, in several\n"
     "orders of blocks; then with NaNs, a pattern and noise in the padding. The command compares\n"
     "their outputs with the first run, and with the case. The first problem is the verdict:\n"
-    "  out_of_bounds, misaligned, race, uninitialized, fault   a kernel did this\n"
+    "  out_of_bounds, misaligned, race, uninitialized, fault   a kernel did this; uninitialized\n"
+    "                 also: no kernel writes an element of an output\n"
     "  wrong_claim    padding reaches live outputs\n"
     "  baked_in       a kernel never reads a size or a scalar that it is given\n"
     "  stale_input    an input lies in memory that was freed\n"
@@ -22,11 +23,14 @@ constexpr const char* kNotes =
     "--shrink looks for the fewest calls and the smallest sizes with the same verdict, and writes\n"
     "them as a case.\n"
     "\n"
-    "--taint adds a note for each padded call: the first live element of a buffer that padding of\n"
-    "an input reaches, and the kernel, line and thread, even if no value differs. If padding\n"
-    "reaches no live element, outputs cannot depend on it at these sizes, unless the note lists\n"
-    "something that cannot be followed. Programs whose kernels read the real sizes are not\n"
-    "followed. --depends follows whole inputs in the same way.\n"
+    "--taint adds a note for each padded size of each call: the first live element of a buffer\n"
+    "that padding of an input reaches, and the kernel, line and thread, even if no value differs.\n"
+    "If padding reaches no live element, outputs cannot depend on it at these sizes, unless the\n"
+    "note lists something that cannot be followed. Programs whose kernels read the real sizes are\n"
+    "not followed.\n"
+    "\n"
+    "--depends adds a note for the last call of each program: which copied inputs each output\n"
+    "depends on, by the same means. It does not list static inputs and constants.\n"
     "\n"
     "Examples:\n"
     "  coppice replay fault.coppice-case\n"
@@ -66,7 +70,8 @@ void AddReplay(Command& command, ReplayOptions& options) {
   command.AddFlag("--taint", options.taint,
                   "Also follow the padding of each padded call through its kernels");
   command.AddFlag("--depends", options.depends,
-                  "Also say which inputs each output depends on, by the last call of each program");
+                  "Also say which copied inputs each output depends on, by the last call of each\n"
+                  "program");
   command.AddFlag("--json", options.json, "Print JSON and nothing else on standard output");
 }
 

@@ -74,6 +74,7 @@ using Json = nlohmann::ordered_json;
 Json JsonOf(const FollowedPadding& followed) {
   Json json = {{"call", followed.call},
                {"program", followed.program},
+               {"symbol", followed.symbol},
                {"may_be_anything", followed.may_be_anything}};
   if (!followed.path) {
     json["why_not_followed"] = followed.why;
@@ -131,7 +132,7 @@ std::string FormatVerdict(const Verdict& verdict, const std::string& path) {
     text += fmt::format("note: {}\n", Printable(note));
   for (const FollowedPadding& each : verdict.padding)
     text += fmt::format(
-        "note: call {}: {}\n", each.call,
+        "note: call {}, size {}: {}\n", each.call, Printable(each.symbol),
         Printable(each.path ? TextOf(*each.path) : "padding cannot be followed: " + each.why));
   for (const FollowedInputs& each : verdict.inputs)
     text += fmt::format(

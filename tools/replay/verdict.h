@@ -32,11 +32,12 @@ enum class VerdictKind : uint8_t {
 // "nothing", "out_of_bounds", ...
 const char* NameOf(VerdictKind kind);
 
-// Where the padding of a call gets.
+// Where the padding of one size of a call gets, if that alone is padded.
 struct FollowedPadding {
   uint64_t call = 0;  // Its number.
   std::string program;
-  bool may_be_anything = false;  // By all claims of what is padded: outputs must not depend on it.
+  std::string symbol;
+  bool may_be_anything = false;     // By its claim: outputs must not depend on it.
   std::optional<PaddingPath> path;  // Nothing: it cannot be followed ...
   std::string why;                  // ... because of this.
 };

@@ -143,10 +143,12 @@ class Plan:
     def _padded(self, shares):
         """The share that all nodes have. Of several nodes of one bucket, as on several lanes, it is
         the mean over their calls."""
-        calls = sum(node.calls for node in self._found)
-        if not self.one_bucket or None in shares or not calls:
+        called = [(share, node.calls) for share, node in zip(shares, self._found) if node.calls]
+        if not self.one_bucket or not called:
             return agreed(shares)
-        return sum(share * node.calls for share, node in zip(shares, self._found)) / calls
+        if any(share is None for share, _ in called):
+            return agreed([share for share, _ in called])
+        return sum(share * calls for share, calls in called) / sum(calls for _, calls in called)
 
     @functools.cached_property
     def _others(self):

@@ -96,6 +96,13 @@ bool IsLaunch(const TracedKernel& traced, const package::Target& target, const G
 
 }  // namespace
 
+int64_t BlockCount(const std::array<int64_t, 3>& grid) {
+  int64_t product = 1;
+  for (const int64_t size : grid)
+    if (__builtin_mul_overflow(product, size, &product)) product = INT64_MAX;
+  return product;
+}
+
 absl::StatusOr<std::vector<std::optional<KernelOrigin>>> OriginsOf(
     const package::Manifest& manifest,
     int program,
@@ -125,7 +132,8 @@ absl::StatusOr<std::vector<std::optional<KernelOrigin>>> OriginsOf(
     }
     return InvalidArgument(
         "step {} of program '{}' launches kernel '{}', but graph {} of the "
-        "trace does not have that launch; give the package that was traced",
+        "trace does not have that launch; give the package that was traced, "
+        "or --program for those programs that are of it",
         path.back(), of.name, kernel.name, node.id);
   };
   COPPICE_RETURN_IF_ERROR(
@@ -152,11 +160,7 @@ absl::StatusOr<std::vector<int64_t>> BlocksAt(
     const package::Target& target =
         kernel.targets[static_cast<size_t>(origins[place->second]->target)];
     COPPICE_ASSIGN_OR_RETURN(const Grid grid, GridOf(step, target, values));
-    int64_t product = 1;
-    for (const int64_t size : grid)
-      if (__builtin_mul_overflow(product, size, &product))
-        return InvalidArgument("kernel '{}': its grid is too large at these sizes", kernel.name);
-    blocks[place->second] = product;
+    blocks[place->second] = BlockCount(grid);
     return absl::OkStatus();
   };
   COPPICE_RETURN_IF_ERROR(

@@ -32,6 +32,9 @@ struct KernelOrigin {
   int target = 0;         // Of the kernel's targets.
 };
 
+// The blocks of a grid; INT64_MAX if there are more.
+int64_t BlockCount(const std::array<int64_t, 3>& grid);
+
 // One per kernel of the node, in its order; none for kernels that the package does not have, such
 // as coppice's own. Errors: kInvalidArgument a kernel that the program launches at the node's
 // bucket is not among the node's: the package is not that of the trace.

@@ -16,6 +16,7 @@
 #include "coppice/base/status.h"
 #include "coppice/runtime/package.h"
 
+#include "tools/prof/bucket_figures.h"
 #include "tools/prof/export/kernel_blocks.h"
 #include "tools/support/text_table.h"
 
@@ -34,10 +35,6 @@ struct KernelUse {
   int64_t blocks = 0;
   std::optional<double> needed;  // Blocks, the mean over the node's calls.
 };
-
-int64_t BlocksOf(const TracedKernel& kernel) {
-  return kernel.grid[0] * kernel.grid[1] * kernel.grid[2];
-}
 
 std::map<std::string, int64_t> SizesOf(const TracedProgram& program,
                                        const TracedBucket& bucket,
@@ -60,11 +57,12 @@ class KernelList {
                                                 const CallCounts& calls) const {
     std::vector<KernelUse> uses;
     for (const TracedKernel& kernel : node.kernels)
-      uses.push_back({.blocks = BlocksOf(kernel)});
+      uses.push_back({.blocks = BlockCount(kernel.grid)});
     const TracedBucket& bucket = trace_.buckets[static_cast<size_t>(node.bucket)];
     const TracedProgram& program = trace_.programs[static_cast<size_t>(bucket.program)];
     const int index = IndexOf(program.name);
-    if (index < 0) return uses;
+    // A node that shares another one's executable has no launches of its own in a trace.
+    if (index < 0 || uses.empty()) return uses;
     const package::Manifest& manifest = package_->manifest();
     COPPICE_ASSIGN_OR_RETURN(
         const std::vector<std::optional<KernelOrigin>> origins,
@@ -148,7 +146,7 @@ struct StepRow {
     if (use.needed)
       padding +=
           std::max(0.0, static_cast<double>(use.blocks) - *use.needed) * static_cast<double>(calls);
-    else
+    else if (calls > 0)
       known = false;
     if (use.origin) source = use.origin->source;
   }
@@ -177,15 +175,33 @@ std::string TextOf(const std::map<StepKey, StepRow>& rows) {
          "  padding: blocks that only compute padding; -: the package of the step is not given\n";
 }
 
+// Which replays computed at their own sizes.
+class ExactReplays {
+ public:
+  bool Has(const PoolTrace& trace, const CallEvent& call) {
+    if (call.bucket < 0 || call.real_elements != call.padded_elements) return false;
+    const int program = trace.ProgramOf(call.bucket);
+    const auto [known, is_new] = exact_.try_emplace(program, false);
+    if (is_new) known->second = AsksForExact(trace.programs[static_cast<size_t>(program)]);
+    return known->second;
+  }
+
+ private:
+  std::map<int, bool> exact_;  // By program.
+};
+
 absl::Status Report(const ProfOptions& options, const Console& console) {
   std::map<int, CallCounts> calls;
+  ExactReplays exact;
   COPPICE_ASSIGN_OR_RETURN(
       const PoolTrace trace,
-      ReadPoolTrace(options.trace, [&](const PoolTrace&, const TracedEvent& event) {
+      ReadPoolTrace(options.trace, [&](const PoolTrace& read, const TracedEvent& event) {
         const auto* const call = event.As<CallEvent>();
         if (call == nullptr || call->node < 0) return;
         const auto extents = call->extents.values();
-        ++calls[call->node][Extents(extents.begin(), extents.end())];
+        ++calls[call->node][exact.Has(read, *call)
+                                ? read.buckets[static_cast<size_t>(call->bucket)].extents
+                                : Extents(extents.begin(), extents.end())];
       }));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<bool> chosen, ChoosePrograms(trace, options.program));
   std::optional<package::Package> package;

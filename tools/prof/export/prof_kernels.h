@@ -4,14 +4,15 @@
 // shows them, with the step that each comes from.
 //
 //   {"schema":"coppice.kernels/1","trace":"t.trace","package":"p.zip","nodes":[
-//     {"node":5,"label":"decode
-//     8","program":"decode","variant":"","bucket":[8],"lane":0,"calls":120,
+//     {"node":5,"label":"decode 8","program":"decode","variant":"","bucket":[8],"lane":0,
+//      "calls":120,
 //      "kernels":[{"name":"attend","grid":[64,1,1],"block":[256,1,1],"shared_bytes":8192,
 //                  "blocks":64,"program":"decode","step":12,"kernel":"attend",
 //                  "source":"model.py:31","blocks_needed":48.5}]}]}
 //
 // The last five are null without a package, and for kernels that it does not have. `blocks_needed`
-// is the mean over the calls of the node.
+// is the mean over the calls of the node. A replay at exact sizes counts as one of the bucket's own
+// sizes: it computes no padding. Nodes that share another one's executable have no kernels here.
 //
 // Threads: one at a time per process.
 
