@@ -164,8 +164,7 @@ TEST_F(ProfKernelsTest, ReplaysAtExactSizesComputeNoPadding) {
   Trace({200, 300, 300, 100}, {}, ExactReplay::kAlways);
   const CommandOutcome outcome = Kernels({"--package", path("p.zip")});
   ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.out,
-              testing::ContainsRegex("main +1\\.0 +Scale +[0-9]+ +[0-9]+ +0\\.0 %"));
+  EXPECT_THAT(outcome.out, testing::ContainsRegex("main +1\\.0 +Scale +[0-9]+ +[0-9]+ +0\\.0 %"));
 }
 
 TEST_F(ProfKernelsTest, GridsOfAnySizeAreCounted) {

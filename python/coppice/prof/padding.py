@@ -107,8 +107,9 @@ def sums(document):
     yield (f"  GPU time of these launches: {told:.3f} ms, of {document['timeline_gpu_ms']:.3f} ms "
            "of all kernels")
     if cost is None:
-        yield ("  padding: not known" if document["package"] else
-               "  padding: not known; give --package, the package whose programs the trace replayed")
+        yield "  padding: not known" + (
+            "" if document["package"] else
+            "; give --package, the package whose programs the trace replayed")
     else:
         share = cost / told if told else 0.0
         yield f"  padding: {cost:.3f} ms, {share:.2%} of that time"
