@@ -403,7 +403,7 @@ TEST_F(PackageRecorderTest, LongTrafficLosesTheOldestCallsOnly) {
   json scale = DiamondProgram();
   scale["buffers"].erase("twice");
   scale["buffers"].erase("thrice");
-  scale["steps"] = {package::ScaleStep("x", "y", "n", "2")};
+  scale["steps"] = json::array({package::ScaleStep("x", "y", "n", "2")});
   const Program* const program = Open(scale, Recording({.ring_bytes = ring_bytes}));
   const Tensor whole = Upload(Ramp(32));
   int64_t heap_bytes = 0;

@@ -40,7 +40,7 @@ json PackageManifest(package::PackageBuilder& builder) {
       {"inputs", {"a"}},
       {"outputs", {"b"}},
       {"buffers", {{"a", FloatBuffer("input", {"m"})}, {"b", FloatBuffer("output", {"m"})}}},
-      {"steps", {ScaleStep("a", "b", "m", "2")}}};
+      {"steps", json::array({ScaleStep("a", "b", "m", "2")})}};
   json program = DiamondProgram();
   json more = ScaleStep("u", "y", "n", "2");
   more["grid"][0] = "ceildiv(n, BLOCK) + 1";
