@@ -34,7 +34,6 @@ LaneRecorder::LaneRecorder(const RecorderOptions& options,
                            HostMemory memory,
                            std::optional<DeviceMemory> mark)
     : options_(options),
-      copies_more_(options.outputs || options.static_bytes_max > 0),
       memory_(std::move(memory)),
       mark_(std::move(mark)),
       ring_(

@@ -25,7 +25,7 @@ class LaneRecorder {
   FlightRing& ring() { return ring_; }
   const RecorderOptions& options() const { return options_; }
   // Whether calls copy static inputs or outputs.
-  bool copies_more() const { return copies_more_; }
+  bool copies_more() const { return options_.outputs || options_.static_bytes_max > 0; }
   // Eight bytes of the device that are not 0; 0 unless outputs are recorded.
   DeviceAddress mark() const { return mark_ ? mark_->address() : 0; }
 
@@ -33,7 +33,6 @@ class LaneRecorder {
   LaneRecorder(const RecorderOptions& options, HostMemory memory, std::optional<DeviceMemory> mark);
 
   const RecorderOptions options_;
-  const bool copies_more_;
   const HostMemory memory_;
   const std::optional<DeviceMemory> mark_;
   FlightRing ring_;

@@ -73,7 +73,7 @@ absl::Status SessionParts::CheckLane(const char* where, int index) const {
 
 void SessionParts::FindAtOnce() {
   const std::lock_guard lock(at_once_mutex);
-  at_once.store(stance.load() == Stance::kEager ? AtOnce::kNothing : in_any_stance);
+  at_once.store(stance.load() == Stance::kEager ? AtOnce::kNothing : unless_eager);
 }
 
 absl::Status SessionParts::StartRecorders(const RecorderOptions& recorder_options) {
@@ -97,9 +97,9 @@ void SessionParts::SetRecorders(std::vector<std::unique_ptr<LaneRecorder>> recor
   {
     const std::lock_guard lock(at_once_mutex);
     const LaneRecorder* const first = recorders.front().get();
-    in_any_stance = first == nullptr       ? AtOnce::kReplay
-                    : first->copies_more() ? AtOnce::kReplayCopied
-                                           : AtOnce::kReplayRecorded;
+    unless_eager = first == nullptr       ? AtOnce::kReplay
+                   : first->copies_more() ? AtOnce::kReplayCopied
+                                          : AtOnce::kReplayRecorded;
   }
   FindAtOnce();
   for (size_t i = 0; i < lanes.size(); ++i) {

@@ -89,8 +89,8 @@ struct SessionParts {
   std::atomic<AtOnce> at_once{AtOnce::kReplay};
   const TraceClock clock;
   const TickRate tick_rate{clock};
-  std::mutex at_once_mutex;                // Whoever changes what at_once follows from.
-  AtOnce in_any_stance = AtOnce::kReplay;  // But in Stance::kEager.
+  std::mutex at_once_mutex;               // Whoever changes what at_once follows from.
+  AtOnce unless_eager = AtOnce::kReplay;  // at_once in all stances but Stance::kEager.
   StickyError sticky;
   std::unique_ptr<Tracer> tracer;  // Null without a trace; outlives who tells it.
   std::unique_ptr<Budget> budget;

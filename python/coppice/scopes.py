@@ -74,7 +74,6 @@ def followed_padding(device, wrong):
         with replaced_session(device, recorder_ring_bytes=FOLLOWED_RING_BYTES,
                               recorder_static_bytes_max=FOLLOWED_STATIC_BYTES) as session:
             yield
-            device.synchronize()
             called = session.stats().calls > 0
             session.save_case(path, "checked(taint=True)")
         if not called:

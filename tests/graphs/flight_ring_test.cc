@@ -64,6 +64,18 @@ struct RingScene {
   FlightRing ring;
 };
 
+TEST(FlightRingTest, TakesOnlyWhatIsFree) {
+  RingScene scene(1024, /*calls_max=*/3);
+  for (uint64_t number = 1; number <= 3; ++number)
+    ASSERT_TRUE(scene.Add(number, 0));
+  EXPECT_EQ(scene.ring.Take(128), nullptr) << "as many calls as there may be";
+  EXPECT_EQ(scene.ring.Take(4096), nullptr) << "more than the ring has";
+  EXPECT_THAT(scene.Calls(), testing::ElementsAre(1, 2, 3));
+  EXPECT_EQ(scene.ring.dropped(), 0);
+  EXPECT_TRUE(scene.Add(4, 0)) << "Append makes room";
+  EXPECT_THAT(scene.Calls(), testing::ElementsAre(2, 3, 4));
+}
+
 TEST(FlightRingTest, KeepsTheLastEntriesInOrder) {
   RingScene scene(4096);
   uint64_t number = 0;

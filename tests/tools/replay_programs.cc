@@ -155,21 +155,6 @@ again:
                   {1});
 }
 
-// A row that reads the row behind it.
-const std::string kNext = EntryOf("Next") + package::kSmallKernelOpening + R"(
-  add.u64 %rd4, %rd2, %rd1;
-  add.u64 %rd5, %rd3, %rd1;
-  ld.global.f32 %f1, [%rd4];
-  add.u32 %r3, %r3, 1;
-  setp.lt.u32 %p2, %r3, %r4;
-  mov.f32 %f2, 0f00000000;
-  @%p2 ld.global.f32 %f2, [%rd4+4];
-  add.rn.f32 %f3, %f1, %f2;
-  st.global.f32 [%rd5], %f3;
-  ret;
-}
-)";
-
 // The sum of a row and all behind it.
 const std::string kSumFrom = EntryOf("SumFrom") + package::kSmallKernelOpening + R"(
   add.u64 %rd4, %rd2, %rd1;
@@ -285,6 +270,24 @@ Planting WithWeights(bool bound) {
 
 }  // namespace
 
+const std::string& NextKernel() {
+  static const std::string* const kText =
+      new std::string(EntryOf("Next") + package::kSmallKernelOpening + R"(
+  add.u64 %rd4, %rd2, %rd1;
+  add.u64 %rd5, %rd3, %rd1;
+  ld.global.f32 %f1, [%rd4];
+  add.u32 %r3, %r3, 1;
+  setp.lt.u32 %p2, %r3, %r4;
+  mov.f32 %f2, 0f00000000;
+  @%p2 ld.global.f32 %f2, [%rd4+4];
+  add.rn.f32 %f3, %f1, %f2;
+  st.global.f32 [%rd5], %f3;
+  ret;
+}
+)");
+  return *kText;
+}
+
 const std::map<std::string, std::function<Planting()>>& PlantingBases() {
   static const std::map<std::string, std::function<Planting()>> bases = {
       {"Classify", Classify},
@@ -313,7 +316,7 @@ const std::map<std::string, std::function<Planting()>>& PlantingBases() {
          return OverRows("Mean", "add.rn.f32 %f1, %f1, %f2;",
                          "  cvt.rn.f32.u32 %f3, %r4;\n  div.rn.f32 %f1, %f1, %f3;\n");
        }},
-      {"Next", [] { return Unpadded(WithKernel("Next", kNext), {"n"}); }},
+      {"Next", [] { return Unpadded(WithKernel("Next", NextKernel()), {"n"}); }},
       {"SumFrom", [] { return Unpadded(WithKernel("SumFrom", kSumFrom), {"n"}); }},
       {"FromEnd", [] { return Unpadded(WithKernel("FromEnd", kFromEnd), {"n"}); }},
       {"Quads", Quads},

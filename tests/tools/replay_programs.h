@@ -30,6 +30,9 @@ struct Planting {
   }
 };
 
+// Kernel "Next" of x, y and count: y[i] = x[i] + x[i + 1], the row behind.
+const std::string& NextKernel();
+
 // By their names.
 const std::map<std::string, std::function<Planting()>>& PlantingBases();
 

@@ -6,6 +6,7 @@
 #include "coppice/graphs/case_file.h"
 
 #include "tests/package/small_kernels.h"
+#include "tests/tools/replay_programs.h"
 #include "tests/tools/replay_server.h"
 #include "tools/package/host_array.h"
 #include "tools/support/text_file.h"
@@ -60,22 +61,7 @@ TEST_F(ReplayTest, FindsNothingInProgramsThatAreRight) {
   EXPECT_EQ(Replay()["kind"], "nothing");
 }
 
-// A row that reads the row behind it: the last live one reads padding.
-const std::string kNeighbour =
-    std::string("\n.visible .entry Next(.param .u64 x, .param .u64 y, .param .u32 count)\n") +
-    package::kSmallKernelOpening + R"(  add.u64 %rd4, %rd2, %rd1;
-  add.u64 %rd5, %rd3, %rd1;
-  ld.global.f32 %f1, [%rd4];
-  add.u32 %r3, %r3, 1;
-  setp.lt.u32 %p2, %r3, %r4;
-  mov.f32 %f2, 0f00000000;
-  @%p2 ld.global.f32 %f2, [%rd4+4];
-  add.rn.f32 %f3, %f1, %f2;
-  st.global.f32 [%rd5], %f3;
-  ret;
-}
-)";
-
+// A step of NextKernel: the last live row reads padding.
 json WithNext(package::PackageBuilder& builder) {
   json kernel = builder.manifest["kernels"]["Scale"];
   kernel["parameters"] = {8, 8, 4};
@@ -89,7 +75,7 @@ json WithNext(package::PackageBuilder& builder) {
 
 TEST_F(ReplayTest, SaysThatAClaimIsWrongAndWhichKernelLetsPaddingThrough) {
   json program = ProgramOf("Scale");
-  package::PackageBuilder builder = PackageOf(package::kSmallKernels + kNeighbour, program);
+  package::PackageBuilder builder = PackageOf(package::kSmallKernels + NextKernel(), program);
   program["steps"] = {WithNext(builder)};
   builder.manifest["programs"]["main"] = program;
   Serve(builder, {50, 40});
@@ -97,7 +83,7 @@ TEST_F(ReplayTest, SaysThatAClaimIsWrongAndWhichKernelLetsPaddingThrough) {
   EXPECT_EQ(verdict["kind"], "wrong_claim") << verdict["verdict"];
   EXPECT_EQ(verdict["kernel"], "Next");
   EXPECT_EQ(verdict["step"], 0);
-  const std::string ptx = package::kSmallKernels + kNeighbour;
+  const std::string ptx = package::kSmallKernels + NextKernel();
   EXPECT_EQ(verdict["ptx_line"], LineAt(ptx, FindIn(ptx, "Next", "add.rn.f32 %f3, %f1, %f2;")));
   EXPECT_EQ(verdict["thread"]["thread"][0], 0);
   EXPECT_EQ(outcome_.code, kExitDevice);
@@ -116,7 +102,7 @@ TEST_F(ReplayTest, FollowsPaddingWhereItChangesNothing) {
   EXPECT_EQ(verdict["padding"][0]["may_be_anything"], true);
   EXPECT_EQ(verdict["padding"][0]["reaches_output"], false);
   // What a row takes from the row behind it is cleared, whatever it is.
-  std::string cleared = kNeighbour;
+  std::string cleared = NextKernel();
   const std::string sum = "add.rn.f32 %f3, %f1, %f2;";
   cleared.replace(cleared.find(sum), sum.size(),
                   "mov.b32 %r1, %f2; xor.b32 %r1, %r1, %r1; mov.b32 %f2, %r1;\n"
