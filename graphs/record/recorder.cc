@@ -82,11 +82,13 @@ absl::StatusOr<KernelNodes> CaptureKernels(const CaptureRequest& request,
   return KernelNodesOf(again.captured.pieces);
 }
 
-std::vector<const KernelNode*> KernelsOf(std::span<const GraphDrawing> drawings) {
-  std::vector<const KernelNode*> kernels;
-  for (const GraphDrawing& drawing : drawings)
+KernelsByPiece KernelsOf(std::span<const GraphDrawing> drawings) {
+  KernelsByPiece kernels;
+  for (const GraphDrawing& drawing : drawings) {
+    auto& of_piece = kernels.emplace_back();
     for (const GraphNodeInfo& node : drawing.nodes)
-      if (node.launch) kernels.push_back(&*node.launch);
+      if (node.launch) of_piece.push_back(&*node.launch);
+  }
   return kernels;
 }
 

@@ -44,13 +44,23 @@ std::string BucketText(int32_t program,
                      fmt::join(extents, ","), fmt::join(scalars, ","));
 }
 
-std::string DescribeKernels(std::span<const KernelNode* const> kernels) {
+std::string DescribeKernels(const KernelsByPiece& kernels) {
   std::string text;
-  for (const KernelNode* const kernel : kernels)
-    text += fmt::format("{}[{},[{}],[{}],{}]", text.empty() ? "" : ",", QuoteJson(kernel->name),
-                        fmt::join(kernel->grid, ","), fmt::join(kernel->block, ","),
-                        kernel->shared_bytes);
+  for (const std::vector<const KernelNode*>& piece : kernels)
+    for (const KernelNode* const kernel : piece)
+      text += fmt::format("{}[{},[{}],[{}],{}]", text.empty() ? "" : ",", QuoteJson(kernel->name),
+                          fmt::join(kernel->grid, ","), fmt::join(kernel->block, ","),
+                          kernel->shared_bytes);
   return text;
+}
+
+// How many of them each piece has; not written where there is one.
+std::string DescribePieces(const KernelsByPiece& kernels) {
+  if (kernels.size() < 2) return "";
+  std::string text;
+  for (const std::vector<const KernelNode*>& piece : kernels)
+    text += fmt::format("{}{}", text.empty() ? ",\"pieces\":[" : ",", piece.size());
+  return text + "]";
 }
 
 template <typename Names>
@@ -138,7 +148,7 @@ int32_t Tracer::DefineBucketOf(const std::string& text) {
 }
 
 int32_t Tracer::DefineNode(const Node& node,
-                           std::span<const KernelNode* const> kernels,
+                           const KernelsByPiece& kernels,
                            const PlannedBuffers& planned) {
   const int32_t number = nodes_.fetch_add(1);
   std::string around;
@@ -157,10 +167,10 @@ int32_t Tracer::DefineNode(const Node& node,
   writer_->Define(fmt::format(
       "{{\"node\":{},\"bucket\":{},\"height\":{},\"live\":{},\"method\":{},\"graph_nodes\":{},"
       "\"exec_bytes\":{},\"record_ns\":{},\"reason\":\"{}\",\"around\":[{}]{},"
-      "\"kernels\":[{}],\"buffers\":[{}]}}\n",
+      "\"kernels\":[{}]{},\"buffers\":[{}]}}\n",
       number, node.bucket().trace_number(), info.plan_height, info.live_bytes,
       QuoteJson(info.plan_method), info.graph_nodes, info.exec_bytes, info.record_ns,
-      NameOf(node.made_for()), around, donated, DescribeKernels(kernels),
+      NameOf(node.made_for()), around, donated, DescribeKernels(kernels), DescribePieces(kernels),
       DescribeBuffers(node, planned)));
   return number;
 }

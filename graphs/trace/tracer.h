@@ -42,6 +42,9 @@
 
 namespace coppice::internal {
 
+// The kernels of a node: per piece between breaks, in the order of its graph.
+using KernelsByPiece = std::vector<std::vector<const KernelNode*>>;
+
 class Tracer {
  public:
   // Errors: as TraceWriter::Create.
@@ -57,7 +60,7 @@ class Tracer {
   int32_t BucketBeyond(int32_t program, int lane, std::span<const int64_t> extents);
   // Of a node that launches these, with its buffers.
   int32_t DefineNode(const Node& node,
-                     std::span<const KernelNode* const> kernels,
+                     const KernelsByPiece& kernels,
                      const PlannedBuffers& planned);
 
   struct Ran {

@@ -22,6 +22,7 @@ LIBRARY = (
     ("sm90_xmma_gemm_f32", "sm90_xmma_gemm_f32"),
     ("_Z11gemv2T_kernILi128EEvPf", "void gemv2T_kern<128>(float*)"))
 OWN = "coppice_stage_inputs"  # A kernel of coppice itself.
+PLAIN = ("attend", "attend"), ("project", "project")
 # By symbols: the identifiers.
 SHORT = {"attend": "attend", "triton_poi_fused_add_0": "triton_poi_fused_add_0",
          "_Z4stepPfi": "step", "_ZL4pushPf": "push", "_ZN5model4scanEPKf": "scan",
@@ -73,9 +74,30 @@ def kernel(names, grid, block, step=None, needed=None, program="decode"):
             "blocks_needed": None if own else needed}
 
 
-def node(number, program, bucket, kernels, label=None, calls=1):
+def node(number, program, bucket, kernels, label=None, calls=1, pieces=None, patched=()):
     return {"node": number, "label": label or f"{program} {bucket}", "program": program,
-            "variant": "", "bucket": [bucket], "lane": 0, "calls": calls, "kernels": kernels}
+            "variant": "", "bucket": [bucket], "lane": 0, "calls": calls,
+            "pieces": pieces or [len(kernels)], "kernels": kernels, "patched": list(patched)}
+
+
+def two_nodes():
+    """Of decode 8, a kernel of coppice, one of 64 blocks, of which 48 are needed, and one that is
+    launched twice; of decode 16, the same with more blocks."""
+    nodes = []
+    for number, bucket in ((5, 8), (6, 16)):
+        grid = [8 * bucket, 1, 1]
+        nodes.append(node(number, "decode", bucket, [
+            kernel((OWN, OWN), [bucket, 1, 1], [32, 1, 1]),
+            kernel(PLAIN[0], grid, [256, 1, 1], 0, 6.0 * bucket),
+            kernel(PLAIN[1], [4, 1, 1], [64, 1, 1], 1, 4.0),
+            kernel(PLAIN[1], [4, 1, 1], [64, 1, 1], 2, 3.0)]))
+    return nodes
+
+
+def replay(one, correlation, begin, lasts=1000, graph=9):
+    return [Ran((each["name"], each["name"]), each["grid"], each["block"], begin + 2000 * place,
+                lasts, correlation, (graph, graph << 32 | place))
+            for place, each in enumerate(one["kernels"])]
 
 
 def document(nodes, package="p.zip"):

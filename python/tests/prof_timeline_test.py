@@ -26,7 +26,8 @@ import unittest
 import unittest.mock
 
 import gpu_timelines
-from gpu_timelines import NAMES, OWN, Drawing, Ran, document, kernel, node
+from gpu_timelines import (NAMES, OWN, PLAIN, Drawing, Ran, document, kernel, node, replay,
+                           two_nodes)
 from traces import COMMAND, Done, named_trace, prof_here
 
 from coppice.prof import command, kineto, profilers, traced
@@ -34,7 +35,6 @@ from coppice.prof.__main__ import main
 from coppice.prof.symbols import identifier
 
 SEED = int(os.environ.get("COPPICE_TEST_SEED") or random.randrange(1 << 32))
-PLAIN = ("attend", "attend"), ("project", "project")
 ARGUMENTS = ("coppice program", "coppice bucket", "coppice step", "coppice source",
              "coppice padding_pct")
 
@@ -67,26 +67,6 @@ def run(*arguments):
 
 def text(value):
     return "" if value is None else str(value)
-
-
-def two_nodes():
-    """Of decode 8, a kernel of coppice, one of 64 blocks, of which 48 are needed, and one that is
-    launched twice; of decode 16, the same with more blocks."""
-    nodes = []
-    for number, bucket in ((5, 8), (6, 16)):
-        grid = [8 * bucket, 1, 1]
-        nodes.append(node(number, "decode", bucket, [
-            kernel((OWN, OWN), [bucket, 1, 1], [32, 1, 1]),
-            kernel(PLAIN[0], grid, [256, 1, 1], 0, 6.0 * bucket),
-            kernel(PLAIN[1], [4, 1, 1], [64, 1, 1], 1, 4.0),
-            kernel(PLAIN[1], [4, 1, 1], [64, 1, 1], 2, 3.0)]))
-    return nodes
-
-
-def replay(one, correlation, begin, lasts=1000, graph=9):
-    return [Ran((each["name"], each["name"]), each["grid"], each["block"], begin + 2000 * place,
-                lasts, correlation, (graph, graph << 32 | place))
-            for place, each in enumerate(one["kernels"])]
 
 
 class TimelineTest(unittest.TestCase):
@@ -305,6 +285,53 @@ class TimelineTest(unittest.TestCase):
         self.assertEqual([5, 8], found["nodes"][0]["nodes"])
         row, = (row for row in found["rows"] if row["step"] == 0)
         self.assertEqual((3 * 0.25 + 0.5) / 4, row["padded_share"])
+
+    def test_each_piece_of_a_graph_with_breaks_is_a_launch(self):
+        one, other = two_nodes()
+        one["pieces"] = [2, 0, 2]
+        first, second = replay({"kernels": one["kernels"][:2]}, 1, 0), replay(
+            {"kernels": one["kernels"][2:]}, 2, 9000)
+        path = self.write(gpu_timelines.kineto([*first, *second]))
+        found = self.join([one, other], path)
+        self.assertEqual((2, 0), (found["launches"], found["launches_not_of_this_trace"]))
+        self.assertEqual([([5], "decode 8", 2)], [(each["nodes"], each["label"], each["launches"])
+                                                  for each in found["nodes"]])
+        self.assertEqual({None, 0, 1, 2}, {row["step"] for row in found["rows"]})
+
+    def test_a_replay_at_exact_sizes_has_its_own_grids(self):
+        one, other = two_nodes()
+        one["calls"] = 9
+        one["patched"] = [
+            {"node": 5, "calls": 4, "grids": [None, [40, 1, 1], [4, 1, 1], [4, 1, 1]],
+             "blocks_needed": [None, 40.0, 4.0, 4.0]},
+            {"node": 5, "calls": 3, "grids": [None, [56, 1, 1], [4, 1, 1], [4, 1, 1]],
+             "blocks_needed": [None, 56.0, 4.0, 4.0]}]
+        exact = replay(one, 1, 0)
+        exact[1].grid = [56, 1, 1]
+        padded = replay(one, 2, 9000)
+        other_size = replay(one, 3, 20_000)
+        other_size[1].grid = [57, 1, 1]
+        found = self.join([one, other], self.write(
+            gpu_timelines.kineto([*exact, *padded, *other_size])))
+        self.assertEqual((2, 1), (found["launches"], found["launches_not_of_this_trace"]))
+        self.assertEqual([[5]], [each["nodes"] for each in found["nodes"]])
+        rows = {row["step"]: row for row in found["rows"]}
+        # One of two launches computed 16 of 64 blocks for padding.
+        self.assertEqual((2, 0.125), (rows[0]["launches"], rows[0]["padded_share"]))
+
+    def test_a_node_may_launch_the_executable_of_another_one(self):
+        one, other = two_nodes()
+        of_one = [kernel["grid"] for kernel in one["kernels"]]
+        other |= {"kernels": [], "pieces": [0], "calls": 5, "patched": [
+            {"node": 5, "calls": 5, "grids": [of_one[0], [128, 1, 1], *of_one[2:]],
+             "blocks_needed": [None, 96.0, 4.0, 3.0]}]}
+        ran = replay(one, 1, 0)
+        ran[1].grid = [128, 1, 1]
+        found = self.join([one, other], self.write(gpu_timelines.kineto(ran)))
+        self.assertEqual([([6], "decode 16")], [(each["nodes"], each["label"])
+                                                for each in found["nodes"]])
+        self.assertEqual([0.25], [row["padded_share"] for row in found["rows"]
+                                  if row["step"] == 0])
 
     def test_one_kernel_is_a_graph_if_ids_say_so_or_nothing_else_can(self):
         lone = node(1, "a", 1, [kernel(PLAIN[0], [2, 1, 1], [32, 1, 1], 0, 1.0, "a")])

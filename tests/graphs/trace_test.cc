@@ -353,6 +353,25 @@ TEST_F(TraceTest, NodesSayWhereTheirBuffersLieAndWhatIsAround) {
   EXPECT_TRUE(child_seen);
 }
 
+TEST_F(TraceTest, AGraphWithBreaksHasTheKernelsOfEachPiece) {
+  {
+    const Affine affine = MakeAffine(
+        Traced(), AffineCallable([](CallContext& context) {
+          COPPICE_RETURN_IF_ERROR(context.Break([](CuStream) { return absl::OkStatus(); }));
+          return context.Break([](CuStream) { return absl::OkStatus(); });
+        }));
+    CallTimes(2, affine, 4);
+  }
+  const std::vector<json> nodes = DefinitionsOf(Lines(), "node");
+  ASSERT_THAT(nodes, SizeIs(1));
+  // The hook is between the first kernel and the others.
+  ASSERT_THAT(nodes[0]["pieces"], SizeIs(3));
+  EXPECT_EQ(nodes[0]["pieces"][1], 0);
+  EXPECT_GT(nodes[0]["pieces"][0], 0);
+  EXPECT_EQ(nodes[0]["pieces"][0].get<int>() + nodes[0]["pieces"][2].get<int>(),
+            std::ssize(nodes[0]["kernels"]));
+}
+
 TEST_F(TraceTest, EvictionsAndRerecordingsAreTold) {
   {
     const Affine affine =

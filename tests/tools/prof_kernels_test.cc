@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
+
 #include "coppice/graphs/session.h"
 #include "coppice/runtime/emulator.h"
 #include "coppice/runtime/loaded_package.h"
@@ -159,12 +161,59 @@ TEST_F(ProfKernelsTest, GraphsThatNobodyCalledAddNothing) {
   EXPECT_THAT(text, testing::ContainsRegex("main +1\\.0 +Scale +4 +9 +11\\.1 %"));
 }
 
-TEST_F(ProfKernelsTest, ReplaysAtExactSizesComputeNoPadding) {
+TEST_F(ProfKernelsTest, ReplaysAtExactSizesHaveGridsOfTheirOwn) {
   WritePackage("p.zip");
-  Trace({200, 300, 300, 100}, {}, ExactReplay::kAlways);
-  const CommandOutcome outcome = Kernels({"--package", path("p.zip")});
-  ASSERT_EQ(outcome.code, kExitOk) << outcome.err;
-  EXPECT_THAT(outcome.out, testing::ContainsRegex("main +1\\.0 +Scale +[0-9]+ +[0-9]+ +0\\.0 %"));
+  const std::vector<int64_t> sizes = {200, 300, 300, 100, 130, 140, 900, 1024, 512, 70};
+  Trace(sizes, {}, ExactReplay::kAlways);
+  EXPECT_THAT(Kernels({"--package", path("p.zip")}).out,
+              testing::ContainsRegex("main +1\\.0 +Scale +10 +[0-9]+ +0\\.0 %"));
+  const json document = json::parse(Kernels({"--package", path("p.zip"), "--json"}).out);
+  // Calls by the blocks of the first kernel, and that all of them need their blocks.
+  std::map<int64_t, int64_t> expected;
+  std::map<int64_t, int64_t> found;
+  int64_t executables = 0;
+  for (const int64_t n : sizes)
+    ++expected[(n + kThreads - 1) / kThreads];
+  for (const json& node : document["nodes"]) {
+    executables += node["kernels"].empty() ? 0 : 1;
+    int64_t calls = 0;
+    for (const json& patched : node["patched"]) {
+      const json& grids = patched["grids"];
+      ASSERT_EQ(grids.size(), 3U);
+      EXPECT_EQ(grids[2][0].get<int64_t>(), grids[0][0].get<int64_t>() + 1);
+      EXPECT_EQ(patched["blocks_needed"][0].get<double>(), grids[0][0].get<double>());
+      found[grids[0][0]] += patched["calls"].get<int64_t>();
+      calls += patched["calls"].get<int64_t>();
+    }
+    EXPECT_LE(calls, node["calls"]);
+    // What is not patched was recorded at these sizes.
+    if (node["calls"] > calls)
+      found[node["kernels"][0]["grid"][0]] += node["calls"].get<int64_t>() - calls;
+  }
+  EXPECT_EQ(found, expected);
+  EXPECT_LT(executables, std::ssize(document["nodes"]));
+}
+
+TEST_F(ProfKernelsTest, HasTheKernelsOfEachPieceBetweenBreaks) {
+  WritePackage("p.zip");
+  Trace({200});
+  std::string trace = *ReadTextFile(path("t.trace"), "a trace");
+  EXPECT_EQ(json::parse(Kernels({"--json"}).out)["nodes"][0]["pieces"], json::array({3}));
+  const size_t at = trace.find(",\"buffers\":");
+  ASSERT_NE(at, std::string::npos);
+  for (const auto& [pieces, is_valid] : {std::pair("[1,0,2]", true), std::pair("[1,1]", false),
+                                         std::pair("[4]", false), std::pair("[-1,4]", false)}) {
+    std::string cut = trace;
+    cut.insert(at, fmt::format(",\"pieces\":{}", pieces));
+    ASSERT_OK(WriteTextFile(path("t.trace"), cut));
+    const CommandOutcome outcome = Kernels({"--json"});
+    if (is_valid) {
+      EXPECT_EQ(json::parse(outcome.out)["nodes"][0]["pieces"], json::parse(pieces));
+    } else {
+      EXPECT_EQ(outcome.code, kExitUsage);
+      EXPECT_THAT(outcome.err, HasSubstr("pieces"));
+    }
+  }
 }
 
 TEST_F(ProfKernelsTest, GridsOfAnySizeAreCounted) {

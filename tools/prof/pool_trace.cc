@@ -376,6 +376,7 @@ void TraceStream::ForgetPlans() {
     node.outputs = {};
     node.labels = {};
     node.kernels = {};
+    node.pieces = {};
   }
 }
 

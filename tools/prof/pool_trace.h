@@ -80,6 +80,7 @@ struct TracedNode {
   std::vector<int64_t> outputs;     // One per buffer: the output that it is, or -1.
   std::vector<std::string> labels;  // One per buffer: what the program calls it, or empty.
   std::vector<TracedKernel> kernels;
+  std::vector<int64_t> pieces;  // How many of them each piece between breaks has; empty: it is one.
 };
 
 // Why a recording came to nothing.

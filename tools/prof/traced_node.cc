@@ -72,6 +72,18 @@ void ParseKernels(Fields& fields, TracedNode& node) {
   }
 }
 
+// Written where the graph has breaks, with the kernels that lie between them.
+void ParsePieces(Fields& fields, TracedNode& node) {
+  if (!fields.Has("pieces")) return;
+  int64_t left = std::ssize(node.kernels);
+  for (const Json& row : fields.List("pieces", "numbers of kernels")) {
+    if (!IsWhole(row, 0) || row.get<int64_t>() > left)
+      return fields.Refuse("pieces", "how many of the kernels each piece has");
+    left -= node.pieces.emplace_back(row.get<int64_t>());
+  }
+  if (left > 0) fields.Refuse("pieces", "how many of the kernels each piece has");
+}
+
 void ParseDonated(Fields& fields, TracedNode& node) {
   if (!fields.Has("donated")) return;
   for (const Json& row : fields.List("donated", "regions")) {
@@ -102,6 +114,7 @@ void ReadNode(Fields& fields, TracedNode& node) {
   ParseAround(fields, node);
   ParseDonated(fields, node);
   ParseKernels(fields, node);
+  ParsePieces(fields, node);
   const Json& rows = fields.List("buffers", "buffers");
   node.buffers.reserve(rows.size());
   node.offsets.reserve(rows.size());

@@ -39,8 +39,11 @@
 // `buffers` are in bytes from the start of the lane's plan window. Lifetimes count the steps that
 // were planned: the allocations of the warm-up in order, or the nodes of its graph if the graph
 // forks. `kernels` are the launches of its graphs, in the order of their nodes: name, blocks,
-// threads, bytes of dynamic shared memory. A buffer's label is its name in the program, or the name
-// of its output; "" if it has no name. In a bucket, `scalars` are the scalars of the key.
+// threads, bytes of dynamic shared memory. If the program has breaks, `pieces` says how many of
+// them each graph between two breaks launches. If calls give inputs away, `donated` has where these
+// lie, and the step that ends each: [offset, bytes, step]. A buffer's label is its name in the
+// program, or the name of its output; "" if it has no name. In a bucket, `scalars` are the scalars
+// of the key.
 //
 // A failure says why a recording failed. If a driver call failed, `code` is CUDA's name of its
 // result; otherwise `driver_call` is empty and `code` is that of the absl::Status. If calls of a

@@ -120,7 +120,7 @@ class Plan:
 
     def __init__(self, nodes, mangled, exact):
         self.exact = exact
-        self.nodes = tuple(node.number for node in nodes)
+        self.nodes = tuple(dict.fromkeys(node.number for node in nodes))
         self.label = " or ".join(dict.fromkeys(node.label for node in nodes))
         self._kernels = [node.alike[mangled] for node in nodes]
         self._found = nodes

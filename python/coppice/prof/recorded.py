@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import json
+import math
 
 from coppice.prof import command
 from coppice.prof.command import Refused
@@ -28,14 +29,13 @@ class Recorded:
 
 
 class Node:
-    """A graph: the recording of one bucket."""
+    """A graph as it was launched: the recording of one bucket, or a piece of it between breaks,
+    with grids that were recorded or patched."""
 
-    def __init__(self, fields):
-        self.number, self.label, self.calls = (fields[key] for key in ("node", "label", "calls"))
-        self.bucket = tuple(fields["bucket"])
-        self.program = program_of(fields)
-        self.kernels = [recorded(place, kernel, fields, self.program)
-                        for place, kernel in enumerate(fields["kernels"])]
+    def __init__(self, fields, calls, kernels):
+        self.number, self.label, self.calls = fields["node"], fields["label"], calls
+        self.bucket, self.program = tuple(fields["bucket"]), program_of(fields)
+        self.kernels = kernels
         # Kernels that look alike on a timeline, with their mangled names, and with identifiers.
         self.alike = {True: self._alike(lambda name: name), False: self._alike(identifier)}
         self.counts = {key: collections.Counter({look: len(kernels) for look, kernels in
@@ -49,12 +49,31 @@ class Node:
         return dict(found)
 
 
-def recorded(place, fields, node, program):
-    own, blocks, needed = map(fields.get, ("program", "blocks", "blocks_needed"))
+def nodes_of(fields, executables):
+    """All graphs that calls of a node launched. `executables` are the fields of nodes by number."""
+    own = [recorded(place, kernel, fields, kernel["grid"], kernel["blocks_needed"])
+           for place, kernel in enumerate(fields["kernels"])]
+    launched = [(fields["calls"] - sum(each["calls"] for each in fields["patched"]), fields, own)]
+    for each in fields["patched"]:
+        of = executables[each["node"]]
+        launched.append((each["calls"], of, [
+            recorded(place, kernel, of, grid or kernel["grid"], needed)
+            for place, (kernel, grid, needed) in enumerate(zip(
+                of["kernels"], each["grids"], each["blocks_needed"], strict=True))]))
+    for calls, of, kernels in launched:
+        begin = 0
+        for count in of["pieces"]:
+            if piece := kernels[begin:begin + count]:
+                yield Node(fields, calls, piece)
+            begin += count
+
+
+def recorded(place, fields, node, grid, needed):
+    own, program = fields["program"], program_of(node)
     padded = None
-    if needed is not None and blocks:
-        padded = min(max(1 - needed / blocks, 0.0), 1.0)
-    return Recorded(fields["name"], tuple(fields["grid"]), tuple(fields["block"]), place,
+    if needed is not None:
+        padded = min(max(1 - needed / math.prod(grid), 0.0), 1.0)
+    return Recorded(fields["name"], tuple(grid), tuple(fields["block"]), place,
                     program if own in (None, node["program"]) else own, fields["step"],
                     fields["kernel"], fields["source"], padded)
 
@@ -68,7 +87,8 @@ def read(trace, package=None):
         document = json.loads(text)
         if document["schema"] != SCHEMA:
             raise ValueError(f"the schema is not {SCHEMA}")
-        nodes = [Node(fields) for fields in document["nodes"] if fields["kernels"]]
+        executables = {fields["node"]: fields for fields in document["nodes"]}
+        nodes = [node for fields in executables.values() for node in nodes_of(fields, executables)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         why = " ".join(str(error).split())[:200]
         raise Refused(f"coppice prof kernels printed what this package does not know: {why}; "

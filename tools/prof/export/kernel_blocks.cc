@@ -13,8 +13,6 @@
 namespace coppice {
 namespace {
 
-using Grid = std::array<int64_t, 3>;
-
 absl::StatusOr<int64_t> ValueOf(const package::Amount& amount, const std::vector<int64_t>& values) {
   const Computed computed = amount.At(values);
   if (!computed.ok() || computed.value < 0)
@@ -96,7 +94,7 @@ bool IsLaunch(const TracedKernel& traced, const package::Target& target, const G
 
 }  // namespace
 
-int64_t BlockCount(const std::array<int64_t, 3>& grid) {
+int64_t BlockCount(const Grid& grid) {
   int64_t product = 1;
   for (const int64_t size : grid)
     if (__builtin_mul_overflow(product, size, &product)) product = INT64_MAX;
@@ -142,31 +140,37 @@ absl::StatusOr<std::vector<std::optional<KernelOrigin>>> OriginsOf(
   return origins;
 }
 
-absl::StatusOr<std::vector<int64_t>> BlocksAt(
-    const package::Manifest& manifest,
-    int program,
-    const std::vector<std::optional<KernelOrigin>>& origins,
-    const std::map<std::string, int64_t>& sizes) {
+absl::StatusOr<SizedLaunches> LaunchesAt(const package::Manifest& manifest,
+                                         int program,
+                                         const std::vector<std::optional<KernelOrigin>>& origins,
+                                         const std::map<std::string, int64_t>& sizes) {
   std::map<std::vector<int>, size_t> places;
   for (size_t i = 0; i < origins.size(); ++i)
     if (origins[i]) places[origins[i]->path] = i;
-  std::vector<int64_t> blocks(origins.size());
-  const auto count = [&](const package::Program& /*of*/, const std::vector<int>& path,
-                         const package::KernelStep& step,
-                         const std::vector<int64_t>& values) -> absl::Status {
-    const auto place = places.find(path);
-    if (place == places.end()) return absl::OkStatus();
+  SizedLaunches launches{.grids = std::vector<std::optional<Grid>>(origins.size())};
+  size_t found = 0;
+  const auto launch = [&](const package::Program& /*of*/, const std::vector<int>& path,
+                          const package::KernelStep& step,
+                          const std::vector<int64_t>& values) -> absl::Status {
     const package::Kernel& kernel = manifest.kernels[static_cast<size_t>(step.kernel)];
-    const package::Target& target =
-        kernel.targets[static_cast<size_t>(origins[place->second]->target)];
-    COPPICE_ASSIGN_OR_RETURN(const Grid grid, GridOf(step, target, values));
-    blocks[place->second] = BlockCount(grid);
+    const auto place = places.find(path);
+    const int target = place == places.end() ? 0 : origins[place->second]->target;
+    COPPICE_ASSIGN_OR_RETURN(const Grid grid,
+                             GridOf(step, kernel.targets[static_cast<size_t>(target)], values));
+    if (std::ranges::count(grid, 0) > 0) return absl::OkStatus();
+    if (place == places.end()) {
+      launches.same_steps = false;
+      return absl::OkStatus();
+    }
+    launches.grids[place->second] = grid;
+    ++found;
     return absl::OkStatus();
   };
   COPPICE_RETURN_IF_ERROR(
-      Walk(manifest, count)
+      Walk(manifest, launch)
           .Run(program, ValuesOf(manifest.programs[static_cast<size_t>(program)], sizes)));
-  return blocks;
+  launches.same_steps &= found == places.size();
+  return launches;
 }
 
 }  // namespace coppice

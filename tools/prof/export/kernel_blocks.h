@@ -32,9 +32,6 @@ struct KernelOrigin {
   int target = 0;         // Of the kernel's targets.
 };
 
-// The blocks of a grid; INT64_MAX if there are more.
-int64_t BlockCount(const std::array<int64_t, 3>& grid);
-
 // One per kernel of the node, in its order; none for kernels that the package does not have, such
 // as coppice's own. Errors: kInvalidArgument a kernel that the program launches at the node's
 // bucket is not among the node's: the package is not that of the trace.
@@ -44,13 +41,22 @@ absl::StatusOr<std::vector<std::optional<KernelOrigin>>> OriginsOf(
     const TracedNode& node,
     const std::map<std::string, int64_t>& sizes);
 
-// How many blocks each of these would launch at other sizes. `sizes` has a value for each symbol
-// and each scalar of the key, by name. Errors: kInvalidArgument arithmetic of the package without a
-// value there.
-absl::StatusOr<std::vector<int64_t>> BlocksAt(
-    const package::Manifest& manifest,
-    int program,
-    const std::vector<std::optional<KernelOrigin>>& origins,
-    const std::map<std::string, int64_t>& sizes);
+using Grid = std::array<int64_t, 3>;
+
+// The blocks of a grid; INT64_MAX if there are more.
+int64_t BlockCount(const Grid& grid);
+
+// What the same steps launch at other sizes.
+struct SizedLaunches {
+  std::vector<std::optional<Grid>> grids;  // One per origin; none: its step launches nothing here.
+  bool same_steps = true;  // Whether exactly the steps of the origins launch something.
+};
+
+// `sizes` has a value for each symbol and each scalar of the key, by name. Errors: kInvalidArgument
+// arithmetic of the package without a value there.
+absl::StatusOr<SizedLaunches> LaunchesAt(const package::Manifest& manifest,
+                                         int program,
+                                         const std::vector<std::optional<KernelOrigin>>& origins,
+                                         const std::map<std::string, int64_t>& sizes);
 
 }  // namespace coppice

@@ -17,119 +17,65 @@
 #include "coppice/runtime/package.h"
 
 #include "tools/prof/bucket_figures.h"
-#include "tools/prof/export/kernel_blocks.h"
+#include "tools/prof/export/node_uses.h"
 #include "tools/support/text_table.h"
 
 namespace coppice {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Extents = std::vector<int64_t>;
-
-// The calls of a node, by their real sizes.
-using CallCounts = std::map<Extents, int64_t>;
-
-// One launch of a node.
-struct KernelUse {
-  std::optional<KernelOrigin> origin;
-  int64_t blocks = 0;
-  std::optional<double> needed;  // Blocks, the mean over the node's calls.
-};
-
-std::map<std::string, int64_t> SizesOf(const TracedProgram& program,
-                                       const TracedBucket& bucket,
-                                       const Extents& extents) {
-  std::map<std::string, int64_t> sizes;
-  for (size_t i = 0; i < std::min(program.symbols.size(), extents.size()); ++i)
-    sizes[program.symbols[i]] = extents[i];
-  for (size_t i = 0; i < std::min(program.scalars.size(), bucket.scalars.size()); ++i)
-    sizes[program.scalars[i]] = bucket.scalars[i];
-  return sizes;
-}
-
-class KernelList {
- public:
-  KernelList(const PoolTrace& trace, const package::Package* package)
-      : trace_(trace), package_(package) {}
-
-  // The launches of a node. Errors: as OriginsOf and BlocksAt.
-  absl::StatusOr<std::vector<KernelUse>> UsesOf(const TracedNode& node,
-                                                const CallCounts& calls) const {
-    std::vector<KernelUse> uses;
-    for (const TracedKernel& kernel : node.kernels)
-      uses.push_back({.blocks = BlockCount(kernel.grid)});
-    const TracedBucket& bucket = trace_.buckets[static_cast<size_t>(node.bucket)];
-    const TracedProgram& program = trace_.programs[static_cast<size_t>(bucket.program)];
-    const int index = IndexOf(program.name);
-    // A node that shares another one's executable has no launches of its own in a trace.
-    if (index < 0 || uses.empty()) return uses;
-    const package::Manifest& manifest = package_->manifest();
-    COPPICE_ASSIGN_OR_RETURN(
-        const std::vector<std::optional<KernelOrigin>> origins,
-        OriginsOf(manifest, index, node, SizesOf(program, bucket, bucket.extents)));
-    std::vector<double> needed(uses.size());
-    int64_t count = 0;
-    for (const auto& [extents, times] : calls) {
-      COPPICE_ASSIGN_OR_RETURN(
-          const std::vector<int64_t> blocks,
-          BlocksAt(manifest, index, origins, SizesOf(program, bucket, extents)));
-      for (size_t i = 0; i < uses.size(); ++i)
-        needed[i] += static_cast<double>(blocks[i]) * static_cast<double>(times);
-      count += times;
-    }
-    for (size_t i = 0; i < uses.size(); ++i) {
-      uses[i].origin = origins[i];
-      if (origins[i] && count > 0) uses[i].needed = needed[i] / static_cast<double>(count);
-    }
-    return uses;
-  }
-
-  // Whether the package has any program of the trace.
-  bool HasAny() const {
-    return std::ranges::any_of(trace_.programs,
-                               [&](const TracedProgram& each) { return IndexOf(each.name) >= 0; });
-  }
-
- private:
-  // -1: there is no package, or it does not have the program.
-  int IndexOf(const std::string& program) const {
-    if (package_ == nullptr) return -1;
-    const std::vector<package::Program>& programs = package_->manifest().programs;
-    const auto found = std::ranges::find(programs, program, &package::Program::name);
-    return found == programs.end() ? -1 : static_cast<int>(found - programs.begin());
-  }
-
-  const PoolTrace& trace_;
-  const package::Package* const package_;
-};
-
-Json KernelJson(const TracedKernel& kernel, const KernelUse& use) {
+Json KernelJson(const KernelUse& use, int64_t recorded_calls) {
   const auto known = [&](auto value) { return use.origin ? Json(value(*use.origin)) : Json(); };
+  const TracedKernel& kernel = *use.kernel;
   return {{"name", kernel.name},
           {"grid", kernel.grid},
           {"block", kernel.block},
           {"shared_bytes", kernel.shared_bytes},
-          {"blocks", use.blocks},
+          {"blocks", BlockCount(kernel.grid)},
           {"program", known([](const KernelOrigin& from) { return from.program; })},
           {"step", known([](const KernelOrigin& from) { return from.path.back(); })},
           {"kernel", known([](const KernelOrigin& from) { return from.kernel; })},
           {"source", use.origin && !use.origin->source.empty() ? Json(use.origin->source) : Json()},
-          {"blocks_needed", use.needed ? Json(*use.needed) : Json()}};
+          {"blocks_needed", use.origin && recorded_calls > 0
+                                ? Json(use.needed_as_recorded / static_cast<double>(recorded_calls))
+                                : Json()}};
 }
 
-Json NodeJson(const PoolTrace& trace,
-              const TracedNode& node,
-              int64_t calls,
-              const std::vector<KernelUse>& uses) {
+Json PatchedJson(const PatchedCalls& patched, const NodeUse& use) {
+  Json grids = Json::array();
+  Json needed = Json::array();
+  for (size_t i = 0; i < use.kernels.size(); ++i) {
+    grids.push_back(patched.grids[i] ? Json(*patched.grids[i]) : Json());
+    needed.push_back(use.kernels[i].origin
+                         ? Json(patched.needed[i] / static_cast<double>(patched.calls))
+                         : Json());
+  }
+  return {{"node", use.executable->id},
+          {"calls", patched.calls},
+          {"grids", std::move(grids)},
+          {"blocks_needed", std::move(needed)}};
+}
+
+Json NodeJson(const PoolTrace& trace, const TracedNode& node, const NodeUse& use) {
   const TracedBucket& bucket = trace.buckets[static_cast<size_t>(node.bucket)];
   const TracedProgram& program = trace.programs[static_cast<size_t>(bucket.program)];
   Json kernels = Json::array();
-  for (size_t i = 0; i < uses.size(); ++i)
-    kernels.push_back(KernelJson(node.kernels[i], uses[i]));
-  return {{"node", node.id},          {"label", NameOfBucket(trace, node.bucket)},
-          {"program", program.name},  {"variant", program.variant},
-          {"bucket", bucket.extents}, {"lane", bucket.lane},
-          {"calls", calls},           {"kernels", std::move(kernels)}};
+  for (const KernelUse& each : use.kernels)
+    if (use.executable == &node) kernels.push_back(KernelJson(each, use.recorded_calls));
+  Json patched = Json::array();
+  for (const PatchedCalls& each : use.patched)
+    patched.push_back(PatchedJson(each, use));
+  const auto whole = {std::ssize(node.kernels)};
+  return {{"node", node.id},
+          {"label", NameOfBucket(trace, node.bucket)},
+          {"program", program.name},
+          {"variant", program.variant},
+          {"bucket", bucket.extents},
+          {"lane", bucket.lane},
+          {"calls", use.calls()},
+          {"pieces", node.pieces.empty() ? Json(whole) : Json(node.pieces)},
+          {"kernels", std::move(kernels)},
+          {"patched", std::move(patched)}};
 }
 
 // A step of a program in all its graphs.
@@ -142,13 +88,13 @@ struct StepRow {
 
   void Add(const KernelUse& use, int64_t calls) {
     launches += calls;
-    blocks += static_cast<double>(use.blocks) * static_cast<double>(calls);
-    if (use.needed)
-      padding +=
-          std::max(0.0, static_cast<double>(use.blocks) - *use.needed) * static_cast<double>(calls);
-    else if (calls > 0)
+    blocks += use.launched;
+    if (use.origin) {
+      padding += std::max(0.0, use.launched - use.needed);
+      source = use.origin->source;
+    } else if (calls > 0) {
       known = false;
-    if (use.origin) source = use.origin->source;
+    }
   }
 };
 // Program, step ("3", "3.0" of a child; empty: unknown) and kernel.
@@ -191,7 +137,7 @@ class ExactReplays {
 };
 
 absl::Status Report(const ProfOptions& options, const Console& console) {
-  std::map<int, CallCounts> calls;
+  std::map<int, NodeCalls> calls;
   ExactReplays exact;
   COPPICE_ASSIGN_OR_RETURN(
       const PoolTrace trace,
@@ -199,9 +145,10 @@ absl::Status Report(const ProfOptions& options, const Console& console) {
         const auto* const call = event.As<CallEvent>();
         if (call == nullptr || call->node < 0) return;
         const auto extents = call->extents.values();
-        ++calls[call->node][exact.Has(read, *call)
-                                ? read.buckets[static_cast<size_t>(call->bucket)].extents
-                                : Extents(extents.begin(), extents.end())];
+        NodeCalls& of_node = calls[call->node];
+        ++(exact.Has(read, *call)
+               ? of_node.exact
+               : of_node.padded)[std::vector<int64_t>(extents.begin(), extents.end())];
       }));
   COPPICE_ASSIGN_OR_RETURN(const std::vector<bool> chosen, ChoosePrograms(trace, options.program));
   std::optional<package::Package> package;
@@ -209,8 +156,8 @@ absl::Status Report(const ProfOptions& options, const Console& console) {
     COPPICE_ASSIGN_OR_RETURN(package::Package opened, package::Package::Open(options.package, {}));
     package.emplace(std::move(opened));
   }
-  const KernelList list(trace, package ? &*package : nullptr);
-  if (package && !list.HasAny())
+  const NodeUses uses(trace, package ? &*package : nullptr);
+  if (package && !uses.HasAny())
     return InvalidArgument("{}: it has none of the programs of {}", options.package, options.trace);
   Json nodes = Json::array();
   std::map<StepKey, StepRow> rows;
@@ -218,21 +165,17 @@ absl::Status Report(const ProfOptions& options, const Console& console) {
     const TracedNode& node = trace.nodes[i];
     const int program = trace.ProgramOf(node.bucket);
     if (!chosen[static_cast<size_t>(program)]) continue;
-    const CallCounts& of_node = calls[static_cast<int>(i)];
-    int64_t count = 0;
-    for (const auto& [extents, times] : of_node)
-      count += times;
-    COPPICE_ASSIGN_OR_RETURN(const std::vector<KernelUse> uses, list.UsesOf(node, of_node));
+    COPPICE_ASSIGN_OR_RETURN(const NodeUse use, uses.Of(node, calls[static_cast<int>(i)]));
     if (options.json) {
-      nodes.push_back(NodeJson(trace, node, count, uses));
+      nodes.push_back(NodeJson(trace, node, use));
       continue;
     }
-    for (size_t k = 0; k < uses.size(); ++k) {
-      const std::optional<KernelOrigin>& origin = uses[k].origin;
+    for (const KernelUse& each : use.kernels) {
+      const std::optional<KernelOrigin>& origin = each.origin;
       rows[{LabelOfProgram(trace, program),
             origin ? fmt::format("{}", fmt::join(origin->path, ".")) : "",
-            origin ? origin->kernel : node.kernels[k].name}]
-          .Add(uses[k], count);
+            origin ? origin->kernel : each.kernel->name}]
+          .Add(each, use.calls());
     }
   }
   if (options.json)

@@ -5,14 +5,18 @@
 //
 //   {"schema":"coppice.kernels/1","trace":"t.trace","package":"p.zip","nodes":[
 //     {"node":5,"label":"decode 8","program":"decode","variant":"","bucket":[8],"lane":0,
-//      "calls":120,
+//      "calls":120,"pieces":[1],
 //      "kernels":[{"name":"attend","grid":[64,1,1],"block":[256,1,1],"shared_bytes":8192,
 //                  "blocks":64,"program":"decode","step":12,"kernel":"attend",
-//                  "source":"model.py:31","blocks_needed":48.5}]}]}
+//                  "source":"model.py:31","blocks_needed":48.5}],
+//      "patched":[{"node":5,"calls":7,"grids":[[48,1,1]],"blocks_needed":[48.0]}]}]}
 //
-// The last five are null without a package, and for kernels that it does not have. `blocks_needed`
-// is the mean over the calls of the node. A replay at exact sizes counts as one of the bucket's own
-// sizes: it computes no padding. Nodes that share another one's executable have no kernels here.
+// The last five of a kernel are null without a package, and for kernels that it does not have.
+// `blocks_needed` is the mean over the padded replays of the node; null if there are none. `pieces`
+// says how many of the kernels each graph between two breaks launches. `patched` has the calls
+// whose grids were patched: replays at exact sizes, and all replays of a node that shares the
+// executable of `node` and so has no kernels of its own. Grids and blocks of kernels that the
+// package does not have are null there.
 //
 // Threads: one at a time per process.
 
