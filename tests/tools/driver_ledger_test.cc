@@ -476,6 +476,7 @@ TEST_F(DriverLedgerTest, FaultyCallThatGivesBackReachesTheDriverAndTheMemoryBook
   };
   table.DevicePrimaryCtxRelease = count;
   table.MemFree = count;
+  table.MemFreeHost = count;
   table.MemAddressFree = count;
   table.MemRelease = count;
   table.MemUnmap = count;
@@ -495,6 +496,7 @@ TEST_F(DriverLedgerTest, FaultyCallThatGivesBackReachesTheDriverAndTheMemoryBook
   ledger->Inject({.result = CuResult::kLaunchFailed, .forever = true});
   CuGraph graph = nullptr;
   const std::vector<CuResult> results = {driver.MemFree(address),
+                                         driver.MemFreeHost(nullptr),
                                          driver.MemUnmap(0x10000, kPage),
                                          driver.MemRelease(handle),
                                          driver.MemAddressFree(0x10000, kPage),

@@ -246,6 +246,7 @@ constexpr bool GivesBack(int entry) {
   switch (entry) {
     case kDevicePrimaryCtxRelease:
     case kMemFree:
+    case kMemFreeHost:
     case kMemAddressFree:
     case kMemRelease:
     case kMemUnmap:
