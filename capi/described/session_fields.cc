@@ -65,6 +65,7 @@ absl::Status ReadFields(const coppice_session_options& given, SessionOptions& op
   Set(given.recorder_calls_max, options.recorder.calls_max);
   Set(given.recorder_outputs, options.recorder.outputs);
   Set(given.recorder_static_bytes_max, options.recorder.static_bytes_max);
+  Set(given.recorder_copy_ns_max, options.recorder.copy_ns_max);
   Set(given.keep_drawings, options.keep_drawings);
   return absl::OkStatus();
 }

@@ -252,7 +252,7 @@ class RecordStaged {
                         .layout = node.layout(),
                         .extents = is_exact ? request.shape.real : request.shape.padded,
                         .outcome = outcome};
-    if (lane.recorder()->copies_more() || !request.call.donated.empty())
+    if (!lane.recorder()->is_plain() || !request.call.donated.empty())
       entry_ = BeginFlight(parts, request, lane, flight);
     else
       entry_ = Enter(parts, request, lane, flight, {},
@@ -338,6 +338,8 @@ FlightEntry* BeginFlight(const SessionParts& parts,
   FlightEntry draft;
   static_cast<FlightShape&>(draft) = flight.shape;
   const CopyPlaces places = PlaceRest(request, lane, flight, draft);
+  const int64_t copies = int64_t{draft.staging_bytes > 0} + draft.statics + draft.outputs;
+  if (!lane.recorder()->budget().Take(copies, draft.bytes - draft.staging)) return nullptr;
   FlightEntry* const entry =
       Enter(parts, request, lane, flight,
             {.statics = draft.statics, .outputs = draft.outputs, .donated = draft.donated},

@@ -28,8 +28,9 @@ struct Flight {
 FlightShape EntryShape(const Program& program, const InputLayout& layout);
 
 // Enters a call whose inputs are staged and whose work is not submitted yet, and queues the copies
-// of what it was given. Null: the ring has no room for it. Cost: one driver call if the call
-// stages, and one for each static input that is recorded. No allocation.
+// of what it was given. Null: the ring has no room for it, or copies may take no more time. Cost:
+// one driver call if the call stages, and one for each static input that is recorded. No
+// allocation.
 FlightEntry* BeginFlight(const SessionParts& parts,
                          const Request& request,
                          Lane& lane,

@@ -356,6 +356,7 @@ absl::Status ReadHead(Json root, Case& read) {
   read.values = static_cast<CaseValues>(values);
   COPPICE_ASSIGN_OR_RETURN(read.calls_dropped, IntegerOf(root["calls_dropped"], 0, INT64_MAX));
   COPPICE_ASSIGN_OR_RETURN(read.calls_refused, IntegerOf(root["calls_refused"], 0, INT64_MAX));
+  COPPICE_ASSIGN_OR_RETURN(read.calls_skipped, IntegerOf(root["calls_skipped"], 0, INT64_MAX));
   return absl::OkStatus();
 }
 
@@ -383,6 +384,7 @@ std::string ManifestOf(const Case& value) {
                                {"values", NameOf(value.values)},
                                {"calls_dropped", value.calls_dropped},
                                {"calls_refused", value.calls_refused},
+                               {"calls_skipped", value.calls_skipped},
                                {"programs", std::move(programs)},
                                {"bindings", std::move(bindings)},
                                {"calls", std::move(calls)}};
@@ -395,10 +397,10 @@ absl::StatusOr<Case> ParseCaseManifest(std::string_view text, const std::string&
       JsonDocument::Parse(text, name, {.canonical = true, .depth_max = kDepthMax}));
   const Json root = document.root();
   COPPICE_RETURN_IF_ERROR(CheckSchemaOf(root));
-  COPPICE_RETURN_IF_ERROR(CheckFields(
-      root,
-      {"bindings", "calls", "calls_dropped", "calls_refused", "device", "driver", "driver_version",
-       "error", "lane", "programs", "schema", "schema_version", "values", "version", "why"}));
+  COPPICE_RETURN_IF_ERROR(
+      CheckFields(root, {"bindings", "calls", "calls_dropped", "calls_refused", "calls_skipped",
+                         "device", "driver", "driver_version", "error", "lane", "programs",
+                         "schema", "schema_version", "values", "version", "why"}));
   Case read;
   COPPICE_RETURN_IF_ERROR(ReadHead(root, read));
   COPPICE_RETURN_IF_ERROR(CheckList(root["programs"], 0, kListMax));

@@ -260,6 +260,7 @@ absl::StatusOr<Case> CaseOf(const SessionParts& parts,
   made.values = options.values;
   made.calls_dropped = ring.dropped();
   made.calls_refused = ring.refused();
+  made.calls_skipped = lane.recorder()->budget().skipped();
   absl::Status added;
   ring.ForEach([&](FlightEntry& entry) { added.Update(writer.Add(entry)); });
   COPPICE_RETURN_IF_ERROR(added);

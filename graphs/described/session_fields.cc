@@ -193,6 +193,8 @@ absl::Status ValidateOptions(const SessionOptions& options) {
   COPPICE_RETURN_IF_ERROR(CheckRange("recorder_calls_max", options.recorder.calls_max, 1));
   COPPICE_RETURN_IF_ERROR(
       CheckRange("recorder_static_bytes_max", options.recorder.static_bytes_max, 0));
+  COPPICE_RETURN_IF_ERROR(
+      CheckRange("recorder_copy_ns_max", options.recorder.copy_ns_max, 0, 1000000000));
   return absl::OkStatus();
 }
 

@@ -140,6 +140,7 @@ void VisitFields(Of& of, Visit&& visit) {
   visit("recorder_calls_max", of.recorder.calls_max);
   visit("recorder_outputs", of.recorder.outputs);
   visit("recorder_static_bytes_max", of.recorder.static_bytes_max);
+  visit("recorder_copy_ns_max", of.recorder.copy_ns_max);
   visit("keep_drawings", of.keep_drawings);
 }
 

@@ -32,13 +32,14 @@ absl::StatusOr<DeviceMemory> MakeMark(const Driver& driver) {
 
 LaneRecorder::LaneRecorder(const RecorderOptions& options,
                            HostMemory memory,
-                           std::optional<DeviceMemory> mark)
+                           std::optional<DeviceMemory> mark,
+                           const CopyBudget& budget)
     : options_(options),
       memory_(std::move(memory)),
       mark_(std::move(mark)),
       ring_(
-          {memory_.data(), static_cast<size_t>(memory_.bytes())}, options.calls_max, DrawCanary()) {
-}
+          {memory_.data(), static_cast<size_t>(memory_.bytes())}, options.calls_max, DrawCanary()),
+      budget_(budget) {}
 
 absl::StatusOr<std::unique_ptr<LaneRecorder>> LaneRecorder::Create(const Driver& driver,
                                                                    const RecorderOptions& options) {
@@ -50,8 +51,13 @@ absl::StatusOr<std::unique_ptr<LaneRecorder>> LaneRecorder::Create(const Driver&
     COPPICE_ASSIGN_OR_RETURN(DeviceMemory made, MakeMark(driver));
     mark.emplace(std::move(made));
   }
+  CopyBudget budget;
+  if (options.copy_ns_max > 0) {
+    COPPICE_ASSIGN_OR_RETURN(const CopyCost cost, MeasureCopies(driver));
+    budget = CopyBudget(static_cast<double>(options.copy_ns_max), cost);
+  }
   return std::unique_ptr<LaneRecorder>(
-      new LaneRecorder(options, std::move(memory), std::move(mark)));
+      new LaneRecorder(options, std::move(memory), std::move(mark), budget));
 }
 
 }  // namespace coppice::internal

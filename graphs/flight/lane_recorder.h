@@ -12,6 +12,7 @@
 #include "coppice/graphs/flight_recorder.h"
 #include "coppice/runtime/stream.h"
 
+#include "graphs/flight/copy_budget.h"
 #include "graphs/flight/flight_ring.h"
 
 namespace coppice::internal {
@@ -24,18 +25,25 @@ class LaneRecorder {
 
   FlightRing& ring() { return ring_; }
   const RecorderOptions& options() const { return options_; }
-  // Whether calls copy static inputs or outputs.
-  bool copies_more() const { return options_.outputs || options_.static_bytes_max > 0; }
+  CopyBudget& budget() { return budget_; }
+  // Whether calls copy nothing but their staged inputs, without a limit.
+  bool is_plain() const {
+    return !options_.outputs && options_.static_bytes_max == 0 && !budget_.has_limit();
+  }
   // Eight bytes of the device that are not 0; 0 unless outputs are recorded.
   DeviceAddress mark() const { return mark_ ? mark_->address() : 0; }
 
  private:
-  LaneRecorder(const RecorderOptions& options, HostMemory memory, std::optional<DeviceMemory> mark);
+  LaneRecorder(const RecorderOptions& options,
+               HostMemory memory,
+               std::optional<DeviceMemory> mark,
+               const CopyBudget& budget);
 
   const RecorderOptions options_;
   const HostMemory memory_;
   const std::optional<DeviceMemory> mark_;
   FlightRing ring_;
+  CopyBudget budget_;
 };
 
 }  // namespace coppice::internal

@@ -97,9 +97,9 @@ void SessionParts::SetRecorders(std::vector<std::unique_ptr<LaneRecorder>> recor
   {
     const std::lock_guard lock(at_once_mutex);
     const LaneRecorder* const first = recorders.front().get();
-    unless_eager = first == nullptr       ? AtOnce::kReplay
-                   : first->copies_more() ? AtOnce::kReplayCopied
-                                          : AtOnce::kReplayRecorded;
+    unless_eager = first == nullptr    ? AtOnce::kReplay
+                   : first->is_plain() ? AtOnce::kReplayRecorded
+                                       : AtOnce::kReplayCopied;
   }
   FindAtOnce();
   for (size_t i = 0; i < lanes.size(); ++i) {

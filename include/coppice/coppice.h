@@ -453,6 +453,8 @@ typedef struct coppice_session_options {
   int32_t recorder_outputs;
   /* Static inputs up to this size are copied to the ring with each call; 0: none are. */
   int64_t recorder_static_bytes_max;
+  /* Mean time per call that copies to the ring may take, in nanoseconds; 0: no limit. */
+  int64_t recorder_copy_ns_max;
 } coppice_session_options;
 
 COPPICE_API coppice_status coppice_session_create(coppice_device* device,

@@ -41,7 +41,7 @@ class Recording:
 
 @contextlib.contextmanager
 def record(path, on=None, *, values="keep", ring_bytes=256 << 20, outputs=False,
-           static_bytes_max=0, **options):
+           static_bytes_max=0, copy_ns_max=0, **options):
     """Inside the scope, the device (None: that of session()) has a new shared session with a flight
     recorder, which keeps what the last calls of each lane were given. If an error of coppice leaves
     the scope, these calls are written to the file `path`, which `error.case` names.
@@ -56,6 +56,8 @@ def record(path, on=None, *, values="keep", ring_bytes=256 << 20, outputs=False,
     ring_bytes        host memory of each lane; when it is full, the oldest calls go
     outputs           whether to keep outputs too, so that a replay can compare them
     static_bytes_max  static inputs of at most so many bytes are kept with each call
+    copy_ns_max       mean nanoseconds per call that copies may take; calls that would exceed it are
+                      not kept; 0: no limit
     options           other options of coppice.Session
 
     What was loaded, wrapped or compiled on the shared session runs on the new one, as inside
@@ -63,7 +65,7 @@ def record(path, on=None, *, values="keep", ring_bytes=256 << 20, outputs=False,
     again."""
     with replaced_session(on or device_in_use(), recorder_ring_bytes=ring_bytes,
                           recorder_outputs=outputs, recorder_static_bytes_max=static_bytes_max,
-                          **options) as session:
+                          recorder_copy_ns_max=copy_ns_max, **options) as session:
         recording = Recording(session, path, values)
         try:
             yield recording

@@ -540,7 +540,7 @@ class Loan:
 class Session:
     """Programs that replay the graph of their shape bucket, all in one pool."""
 
-    def __init__(self, device: Device, *, stance: str | None = 'record', lanes: int | None = 1, warmup_runs: int | None = 1, record_in_background: bool | None = False, gate: bool | None = False, graphs_per_program_max: int | None = 1024, rerecords_per_bucket_max: int | None = 128, static_moves_max: int | None = 32, on_limit: str | None = 'eager', on_budget: str | None = 'evict', keep_drawings: bool | None = False, window_bytes: int | None = 0, workspace_bytes: int | None = 0, copy_out_bytes: int | None = 0, budget_bytes: int | None = 0, audit_keys: bool | None = False, check_addresses: bool | None = False, fill_expired: bool | None = False, trace_wait_when_full: bool | None = False, trace_path: str | None = '', trace_events_per_lane: int | None = 65536, log: object | None = None, vote: object | None = None, barrier: object | None = None, variant_timing: str | None = 'on_device', now_ns: object | None = None, recorder_ring_bytes: int | None = 0, recorder_calls_max: int | None = 65536, recorder_outputs: bool | None = False, recorder_static_bytes_max: int | None = 0) -> None:
+    def __init__(self, device: Device, *, stance: str | None = 'record', lanes: int | None = 1, warmup_runs: int | None = 1, record_in_background: bool | None = False, gate: bool | None = False, graphs_per_program_max: int | None = 1024, rerecords_per_bucket_max: int | None = 128, static_moves_max: int | None = 32, on_limit: str | None = 'eager', on_budget: str | None = 'evict', keep_drawings: bool | None = False, window_bytes: int | None = 0, workspace_bytes: int | None = 0, copy_out_bytes: int | None = 0, budget_bytes: int | None = 0, audit_keys: bool | None = False, check_addresses: bool | None = False, fill_expired: bool | None = False, trace_wait_when_full: bool | None = False, trace_path: str | None = '', trace_events_per_lane: int | None = 65536, log: object | None = None, vote: object | None = None, barrier: object | None = None, variant_timing: str | None = 'on_device', now_ns: object | None = None, recorder_ring_bytes: int | None = 0, recorder_calls_max: int | None = 65536, recorder_outputs: bool | None = False, recorder_static_bytes_max: int | None = 0, recorder_copy_ns_max: int | None = 0) -> None:
         """
         Makes a session on a device. Its options are given by name, with these defaults. An
         option that is None or the number 0 has its default.
@@ -616,6 +616,9 @@ class Session:
             Whether outputs are copied to the ring, too, so that a replay can compare them.
         recorder_static_bytes_max=0
             Static inputs up to this size are copied to the ring with each call; 0: none are.
+        recorder_copy_ns_max=0
+            Mean time per call that copies to the ring may take, in nanoseconds; 0: no limit. 0
+            to 1,000,000,000.
         """
 
     def __del__(*args, **kwargs) -> Any: ...

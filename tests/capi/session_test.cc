@@ -405,6 +405,7 @@ TEST_F(CSessionTest, OptionsArriveInTheSession) {
   options.recorder_calls_max = 77;
   options.recorder_outputs = 1;
   options.recorder_static_bytes_max = 9;
+  options.recorder_copy_ns_max = 12;
   options.barrier = [](void*) -> coppice_status { return COPPICE_OK; };
   Recreate(options);
   ASSERT_C_OK(coppice_flush_trace(session_));
@@ -432,7 +433,8 @@ TEST_F(CSessionTest, OptionsArriveInTheSession) {
                                                  {"recorder_ring_bytes", 3 << 20},
                                                  {"recorder_calls_max", 77},
                                                  {"recorder_outputs", true},
-                                                 {"recorder_static_bytes_max", 9}}));
+                                                 {"recorder_static_bytes_max", 9},
+                                                 {"recorder_copy_ns_max", 12}}));
   std::filesystem::remove(path);
 }
 

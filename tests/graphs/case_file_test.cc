@@ -41,7 +41,8 @@ Case Everything() {
              .lane = 2,
              .values = CaseValues::kSpecial,
              .calls_dropped = 17,
-             .calls_refused = 3};
+             .calls_refused = 3,
+             .calls_skipped = 5};
   value.programs = {{.name = "main",
                      .variant = "draft",
                      .package_program = "main",
@@ -138,6 +139,7 @@ TEST(CaseFileTest, SaysWhereItIsWrong) {
       {"/lane", "-1", "/lane"},
       {"/values", "\"half\"", "/values"},
       {"/calls_dropped", "-1", "/calls_dropped"},
+      {"/calls_skipped", "-1", "/calls_skipped"},
       {"/bindings/0/program", "2", "/bindings/0/program"},
       {"/bindings/0/statics", "[]", "/bindings/0/statics"},
       {"/programs/0/symbols/0/claim/padding", "\"every\"", "/programs/0/symbols/0/claim/padding"},

@@ -306,10 +306,13 @@ TEST_F(FlightRecorderTest, BeginsAndEndsOnARunningSession) {
 TEST_F(FlightRecorderTest, RefusesWrongOptions) {
   const Affine affine = MakeAffine();
   SessionRecorder& recorder = affine.session->recorder();
-  for (const RecorderOptions& options : {RecorderOptions{}, RecorderOptions{.ring_bytes = -1},
-                                         RecorderOptions{.ring_bytes = (int64_t{1} << 40) + 1},
-                                         RecorderOptions{.ring_bytes = 64, .calls_max = 0},
-                                         RecorderOptions{.ring_bytes = 64, .static_bytes_max = -1}})
+  for (const RecorderOptions& options :
+       {RecorderOptions{}, RecorderOptions{.ring_bytes = -1},
+        RecorderOptions{.ring_bytes = (int64_t{1} << 40) + 1},
+        RecorderOptions{.ring_bytes = 64, .calls_max = 0},
+        RecorderOptions{.ring_bytes = 64, .static_bytes_max = -1},
+        RecorderOptions{.ring_bytes = 64, .copy_ns_max = -1},
+        RecorderOptions{.ring_bytes = 64, .copy_ns_max = 1'000'000'001}})
     EXPECT_EQ(recorder.Start(options).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(recorder.running());
   ASSERT_OK(recorder.Start({.ring_bytes = 1 << 16}));
@@ -381,6 +384,19 @@ TEST_F(FlightRecorderTest, ASmallRingKeepsTheLastCalls) {
   EXPECT_EQ(saved.calls.front().number, 50U - saved.calls.size() + 1);
   EXPECT_EQ(saved.calls_dropped, 50 - std::ssize(saved.calls));
   EXPECT_EQ(saved.calls_refused, 0);
+}
+
+TEST_F(FlightRecorderTest, ALimitOnTheTimeOfCopiesSkipsCalls) {
+  for (const int64_t limit_ns : {1, 1'000'000'000}) {
+    const Affine affine = MakeAffine(Recording({.ring_bytes = 1 << 20, .copy_ns_max = limit_ns}));
+    for (int i = 0; i < 50; ++i)
+      ASSERT_OK(Call(affine, 1 + i % 8));
+    const Case saved = SavedBy(*affine.session);
+    // One copy costs more than 1 ns per call, and less than a second.
+    EXPECT_EQ(std::ssize(saved.calls), limit_ns == 1 ? 1 : 50);
+    EXPECT_EQ(std::ssize(saved.calls) + saved.calls_skipped, 50);
+    EXPECT_EQ(saved.calls.front().number, 1U);
+  }
 }
 
 class PackageRecorderTest : public PackageSessionFixture {};

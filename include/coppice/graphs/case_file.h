@@ -129,6 +129,7 @@ struct Case {
   CaseValues values = CaseValues::kKeep;
   int64_t calls_dropped = 0;  // Older calls, for which the ring had no more room.
   int64_t calls_refused = 0;  // Calls for which the ring had no room when they ran.
+  int64_t calls_skipped = 0;  // Calls that were not kept because of RecorderOptions::copy_ns_max.
   std::vector<CaseProgram> programs;
   std::vector<CaseBinding> bindings;
   std::vector<CaseCall> calls;

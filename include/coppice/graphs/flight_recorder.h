@@ -14,6 +14,8 @@
 // place, that input is not copied; the entry names the output. The ring is memory of the driver
 // (cuMemHostAlloc), so it can be read after a fault of the device.
 //
+// Two limits bound what recording takes: bytes of the ring, and time of copies per call.
+//
 // Units: bytes where a name says so. Threads: any method from any thread.
 
 #pragma once
@@ -43,6 +45,10 @@ struct RecorderOptions {
   // Static inputs up to this size are copied to the ring with each call; 0: none are. Takes one
   // more driver call per static input. >= 0.
   int64_t static_bytes_max = 0;
+  // Mean time per call that copies to the ring may take, in nanoseconds; 0: no limit. A call is not
+  // kept if its copies would exceed it; a call without copies is always kept. Start measures once
+  // what copies cost, and the limit holds by that. 0 to 10^9.
+  int64_t copy_ns_max = 0;
 };
 
 // What happens to values in a case.

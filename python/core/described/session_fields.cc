@@ -17,7 +17,7 @@ const char* const kSessionSignature =
     "None = None, barrier: object | None = None, variant_timing: str | None = 'on_device', "
     "now_ns: object | None = None, recorder_ring_bytes: int | None = 0, recorder_calls_max: int "
     "| None = 65536, recorder_outputs: bool | None = False, recorder_static_bytes_max: int | "
-    "None = 0) -> None";
+    "None = 0, recorder_copy_ns_max: int | None = 0) -> None";
 
 const char* const kSessionDoc =
     "Makes a session on a device. Its options are given by name, with these defaults. An\n"
@@ -94,7 +94,10 @@ const char* const kSessionDoc =
     "recorder_outputs=False\n"
     "    Whether outputs are copied to the ring, too, so that a replay can compare them.\n"
     "recorder_static_bytes_max=0\n"
-    "    Static inputs up to this size are copied to the ring with each call; 0: none are.";
+    "    Static inputs up to this size are copied to the ring with each call; 0: none are.\n"
+    "recorder_copy_ns_max=0\n"
+    "    Mean time per call that copies to the ring may take, in nanoseconds; 0: no limit. 0\n"
+    "    to 1,000,000,000.";
 
 coppice_session_options SessionOptionsOf(Fields& given) {
   coppice_session_options options{};
@@ -125,6 +128,7 @@ coppice_session_options SessionOptionsOf(Fields& given) {
   given.Number("recorder_calls_max", options.recorder_calls_max);
   given.Flag("recorder_outputs", options.recorder_outputs);
   given.Number("recorder_static_bytes_max", options.recorder_static_bytes_max);
+  given.Number("recorder_copy_ns_max", options.recorder_copy_ns_max);
   return options;
 }
 
