@@ -461,7 +461,7 @@ class Lifter:
                 if not known.is_Integer:
                     raise ExportError(f"the option {name} = {known} varies between calls")
                 return int(known)
-            if isinstance(part, torch.SymInt):
+            if isinstance(part, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 raise ExportError(f"the option {name} = {part} varies between calls")
             if isinstance(part, float):
                 return fraction(part)
@@ -502,8 +502,8 @@ class Lifter:
         options = {}
         if added is not None:
             inputs.append(broadcast(self.values[arguments[added]], result.shape))
-            options = {name: fraction(node.kwargs[name]) for name in ("alpha", "beta")
-                       if node.kwargs.get(name, 1) != 1}
+            factors = {name: factor_of(node, name) for name in ("alpha", "beta")}
+            options = {name: fraction(value) for name, value in factors.items() if value != 1}
         self.values[node] = result
         self.add_call("gemm", inputs, [result], options)
 
@@ -533,6 +533,14 @@ class Lifter:
         self.buffers[tensor.buffer] = {"role": "seed", "words": self.text(tensor.shape[0])}
         self.values[node] = tensor
         return True
+
+
+def factor_of(node, name):
+    """A factor of a product. Errors: ExportError."""
+    value = node.kwargs.get(name, 1)
+    if not isinstance(value, (int, float)):
+        raise ExportError(f"the option {name} = {value} of {node.target} varies between calls")
+    return value
 
 
 def returned_values(output):
