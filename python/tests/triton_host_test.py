@@ -72,6 +72,16 @@ def run_tuned(kernel, y):
     kernel[lambda meta: (triton.cdiv(y.numel(), meta["B"]),)](y, y.numel())
 
 
+class Pointing:
+    """What libraries give a kernel in place of a tensor: it points into the one that it holds."""
+
+    def __init__(self, tensor, offset=0):
+        self.held, self.dtype, self.offset = tensor, tensor.dtype, offset
+
+    def data_ptr(self):
+        return self.held.data_ptr() + self.offset * self.held.element_size()
+
+
 def increment(x):
     """Host code as it is written for a GPU."""
     assert x.is_cuda and x.device.type == "cuda"
@@ -122,6 +132,16 @@ class TensorsTest(unittest.TestCase):
         for source, made in ((low[:BLOCK], high), (low[BLOCK:], high[BLOCK:])):
             add_kernel[(1,)](source, made, BLOCK, 3.0, B=BLOCK)
         self.assertEqual([0.0, 3.0, 6.0], memory[::BLOCK].tolist())
+
+    def test_what_points_into_a_tensor_is_an_argument(self):
+        x, y = torch.arange(3.0 * BLOCK), torch.zeros(2 * BLOCK)
+        add_kernel[(1,)](Pointing(x, BLOCK), Pointing(y[BLOCK:]), BLOCK, 1.0, B=BLOCK)
+        self.assertEqual([0.0] * BLOCK + list(range(BLOCK + 1, 2 * BLOCK + 1)), y.tolist())
+        add_kernel[(1,)](triton.reinterpret(x, triton.language.float32), y, BLOCK, 1.0, B=BLOCK)
+        self.assertEqual(list(range(1, BLOCK + 1)), y[:BLOCK].tolist())
+        for foreign in (Pointing(x, 1 << 20), Pointing(x, -BLOCK)):
+            with self.assertRaisesRegex(InvalidArgument, "Pointing that is not on the emulator"):
+                add_kernel[(1,)](foreign, y, BLOCK, 1.0, B=BLOCK)
 
     def test_memory_that_is_only_read_may_forbid_writing(self):
         memory = np.arange(64, dtype=np.float32)

@@ -18,13 +18,22 @@ def as_it_is():
 
 
 def find_host_tensor(value):
-    """The CPU tensor of PyTorch in an argument of a kernel, which may be wrapped by
-    triton.reinterpret; None if it is something else."""
-    torch, tensor = sys.modules.get("torch"), getattr(value, "base", value)
-    if torch is None or not isinstance(tensor, torch.Tensor):
+    """The CPU tensor of PyTorch in an argument of a kernel; None if it is something else. The
+    argument may be an object with data_ptr() that holds the tensor which it points into, such as
+    that of triton.reinterpret."""
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(value, "data_ptr"):
         return None
     with as_it_is():
-        return tensor if tensor.device.type == "cpu" else None
+        if isinstance(value, torch.Tensor):
+            return value if value.device.type == "cpu" else None
+        address = value.data_ptr()
+        for held in getattr(value, "__dict__", {}).values():
+            if isinstance(held, torch.Tensor) and held.device.type == "cpu":
+                memory = held.untyped_storage()
+                if 0 <= address - memory.data_ptr() <= memory.nbytes():
+                    return held
+    return None
 
 
 @contextlib.contextmanager
