@@ -11,6 +11,8 @@
 
 #include "fmt/format.h"
 
+#include "coppice/base/plural.h"
+
 #include "runtime/emulator/ptx/form_table.h"
 #include "runtime/emulator/ptx/forms/access.h"
 
@@ -254,8 +256,8 @@ void Accesses::ReportUnwritten(Actor& actor, const Access& access) {
   if (state_.findings.WasReported(Finding::Kind::kUninitialized, actor.instr)) return;
   state_.findings.Report(
       Finding::Kind::kUninitialized, actor.where(),
-      fmt::format("reads {} bytes at {:#x} of {} memory, but these bytes were never written",
-                  access.bytes, access.address, NameOf(access.space)),
+      fmt::format("reads {} at {:#x} of {} memory, but these bytes were never written",
+                  Plural(access.bytes, "byte"), access.address, NameOf(access.space)),
       access.address);
 }
 
@@ -387,10 +389,10 @@ void Accesses::ReportRace(
     who += " has";
   }
   std::string message = fmt::format(
-      "{} {} bytes at {:#x} of {} memory{}; {} {} these bytes, and {} orders the two accesses",
-      writes ? "writes" : "reads", access.bytes, access.address, NameOf(access.space),
-      unfenced ? " through the async proxy" : "", who, written ? "written" : "read",
-      unfenced ? "no fence.proxy.async" : "nothing");
+      "{} {} at {:#x} of {} memory{}; {} {} these bytes, and {} orders the two accesses",
+      writes ? "writes" : "reads", Plural(access.bytes, "byte"), access.address,
+      NameOf(access.space), unfenced ? " through the async proxy" : "", who,
+      written ? "written" : "read", unfenced ? "no fence.proxy.async" : "nothing");
   if (kind == Finding::Kind::kReplicas)
     message +=
         "; the compiler rounded copies of the same value differently; to avoid this, launch the "

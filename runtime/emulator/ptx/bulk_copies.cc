@@ -10,6 +10,7 @@
 
 #include "fmt/format.h"
 
+#include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/mbarrier.h"
 #include "runtime/emulator/ptx/resident_warp.h"
 #include "runtime/emulator/ptx/swizzle.h"
@@ -122,6 +123,15 @@ bool BulkCopies::Load(
   if (!warp.FindLanes(Space::kShared, uint32_t{1} << lane, sizeof(uint64_t), AccessKind::kAtomic,
                       barriers))
     return false;
+  if (!to.async->barriers.Has(barrier)) {
+    static_cast<ResidentWarp&>(warp).Fault(
+        Finding::Kind::kIllegalInstruction, lane,
+        fmt::format("copies for an mbarrier at {:#x} that no thread has initialized; execute "
+                    "mbarrier.init first",
+                    barrier),
+        barrier);
+    return false;
+  }
   for (const BulkBox::Row& row : box.rows) {
     const bool may =
         EachPiece(row.address, row.bytes, TensorMap::kBytes, [&](uint64_t at, uint64_t piece) {
@@ -130,15 +140,17 @@ bool BulkCopies::Load(
         });
     if (!may) return false;
   }
-  const bool own = &static_cast<ResidentWarp&>(warp).block() == &to;
-  Copy& copy =
-      loads_.emplace_back(Copy{.warp = own ? &warp : to.warp,
-                               .lane = own ? lane : 0,
-                               .box = box,
-                               .shared = shared,
-                               .host = host,
-                               .barrier = barrier,
-                               .asks = static_cast<ResidentWarp&>(warp).state().draw.Below(kAsks)});
+  ResidentWarp& resident = static_cast<ResidentWarp&>(warp);
+  const bool own = &resident.block() == &to;
+  Copy& copy = loads_.emplace_back(Copy{.warp = own ? &warp : to.warp,
+                                        .lane = own ? lane : 0,
+                                        .code = own ? &resident.code() : nullptr,
+                                        .instr = own ? &resident.instr() : nullptr,
+                                        .box = box,
+                                        .shared = shared,
+                                        .host = host,
+                                        .barrier = barrier,
+                                        .asks = resident.state().draw.Below(kAsks)});
   // What another block has done is not known here, so that it is not compared.
   TellShared(*copy.warp, copy.lane, host + shared, box.bytes(),
              own ? AccessKind::kBegin : AccessKind::kBeginSame);
@@ -196,6 +208,7 @@ BulkCopies::Groups& BulkCopies::GroupsOf(const Warp& warp) {
 }
 
 bool BulkCopies::Store(Warp& warp, int lane, BulkBox box, uint64_t shared, Reduce reduce) {
+  const ResidentWarp& resident = static_cast<ResidentWarp&>(warp);
   const std::span<std::byte> memory = static_cast<ResidentWarp&>(warp).block().shared;
   std::byte* const host = FindShared(warp, lane, box, memory, shared, AccessKind::kRead);
   if (host == nullptr) return false;
@@ -204,6 +217,8 @@ bool BulkCopies::Store(Warp& warp, int lane, BulkBox box, uint64_t shared, Reduc
   TellShared(warp, lane, host + shared, box.bytes(), AccessKind::kProxyRead);
   stores_.push_back({.warp = &warp,
                      .lane = lane,
+                     .code = &resident.code(),
+                     .instr = &resident.instr(),
                      .box = std::move(box),
                      .shared = shared,
                      .host = host,
@@ -276,11 +291,28 @@ bool BulkCopies::Write(Copy& copy) {
   return true;
 }
 
-bool BulkCopies::Finish() {
-  for (Copy& copy : std::exchange(stores_, {}))
-    if (copy.has_read && !Write(copy)) return false;
+void BulkCopies::Finish() {
+  for (Copy& copy : std::exchange(stores_, {})) {
+    if (!copy.has_read) {
+      ReportLost(copy,
+                 "copies from shared memory, but its block ended before any thread had waited "
+                 "for that; execute cp.async.bulk.wait_group first");
+    } else if (!Write(copy)) {
+      break;
+    }
+  }
+  for (const Copy& copy : loads_)
+    ReportLost(copy,
+               "copies to shared memory, but its block ended before any thread had waited for "
+               "that; wait at its mbarrier first");
   Drop();
-  return true;
+}
+
+void BulkCopies::ReportLost(const Copy& copy, const char* what) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(*copy.warp);
+  if (copy.instr == nullptr || copy.box.bytes() == 0 || warp.observer() == nullptr) return;
+  warp.state().findings.Report(Finding::Kind::kRace,
+                               warp.WhereIs(copy.lane, *copy.code, *copy.instr), what, copy.shared);
 }
 
 void BulkCopies::Drop() {

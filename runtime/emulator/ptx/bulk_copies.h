@@ -4,9 +4,10 @@
 // drawn number of times, and no earlier: code that does not wait reads what was there before. In
 // between nobody may look at its bytes. A copy from shared memory reads when its thread waits for
 // the group to have read, and writes when the thread waits for the group, or when the block ends.
-// One that nobody waits for is lost, as the shared memory that it would read is.
+// One that nobody waits for is lost, as the shared memory that it would read is; so is a load to
+// the shared memory of a block that ends. Both are found then.
 //
-// What is out of bounds of memory is found when a copy starts.
+// What is out of bounds of memory is found when a copy starts, and so is an mbarrier that is none.
 //
 // Threads: as Warp; one of these per block.
 
@@ -42,14 +43,16 @@ class BulkCopies {
   bool Wait(Warp& warp, uint32_t pending, bool reads);
   // Lets the copies land whose mbarrier this is.
   bool Settle(uint64_t barrier);
-  // The block ends: writes what was read.
-  bool Finish();
+  // The block ends: writes what was read, and finds what is lost.
+  void Finish();
   void Drop();
 
  private:
   struct Copy {
     Warp* warp = nullptr;  // Of the block whose shared memory it is.
     int lane = 0;
+    const Code* code = nullptr;  // Of the instruction that started it; null: in another block.
+    const Instr* instr = nullptr;
     BulkBox box;
     uint64_t shared = 0;
     std::byte* host = nullptr;  // Of shared[0] of the block.
@@ -69,6 +72,7 @@ class BulkCopies {
   static void Read(Copy& copy);
   static bool Write(Copy& copy);
   static bool Land(Copy& copy);
+  static void ReportLost(const Copy& copy, const char* what);
   Groups& GroupsOf(const Warp& warp);
 
   std::vector<Copy> loads_;

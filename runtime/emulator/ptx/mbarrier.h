@@ -12,7 +12,9 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 namespace coppice::ptx {
 
@@ -58,6 +60,23 @@ class Mbarrier {
   }
 
   uint64_t word_;
+};
+
+// Which words of a block's shared memory are mbarriers, by offset: those that threads have
+// initialized and not invalidated. No other word may be used as one.
+class Mbarriers {
+ public:
+  void Init(uint64_t offset) {
+    if (!Has(offset)) offsets_.push_back(offset);
+  }
+  void Inval(uint64_t offset) { std::erase(offsets_, offset); }
+  bool Has(uint64_t offset) const {
+    return std::find(offsets_.begin(), offsets_.end(), offset) != offsets_.end();
+  }
+  void Drop() { offsets_.clear(); }
+
+ private:
+  std::vector<uint64_t> offsets_;
 };
 
 }  // namespace coppice::ptx

@@ -8,6 +8,8 @@
 
 #include "fmt/format.h"
 
+#include "coppice/base/plural.h"
+
 namespace coppice::ptx {
 namespace {
 
@@ -217,14 +219,16 @@ std::string Memory::Nearest(const Access& access) const {
   const bool before = behind != ranges_.begin();
   const auto nearest = before ? std::prev(behind) : behind;
   if (nearest == ranges_.end()) return "where nothing is mapped";
-  const std::string what =
-      fmt::format("range of {} bytes at {:#x}", nearest->end - nearest->begin, nearest->begin);
+  const std::string what = fmt::format(
+      "range of {} at {:#x}", Plural(nearest->end - nearest->begin, "byte"), nearest->begin);
   if (before && access.address >= nearest->end &&
       (behind == ranges_.end() || access.address - nearest->end <= behind->begin - end))
-    return fmt::format("{} bytes past the end of the {}", access.address - nearest->end, what);
+    return fmt::format("{} past the end of the {}", Plural(access.address - nearest->end, "byte"),
+                       what);
   if (before && access.address < nearest->end) return fmt::format("across the end of the {}", what);
-  return fmt::format("{} bytes before the range of {} bytes at {:#x}",
-                     behind->begin - access.address, behind->end - behind->begin, behind->begin);
+  return fmt::format("{} before the range of {} at {:#x}",
+                     Plural(behind->begin - access.address, "byte"),
+                     Plural(behind->end - behind->begin, "byte"), behind->begin);
 }
 
 std::string Memory::NearestArgument(const Access& access) const {
@@ -238,12 +242,12 @@ std::string Memory::NearestArgument(const Access& access) const {
   const ArgumentRange& nearest = *std::ranges::min_element(arguments, {}, distance);
   const auto& [from, to, writable] = nearest.range;
   const std::string what = fmt::format(
-      "{}, a range of {} bytes at {:#x}",
+      "{}, a range of {} at {:#x}",
       nearest.argument < 0 ? nearest.name
                            : fmt::format("argument {} ({})", nearest.argument, nearest.name),
-      to - from, from);
-  if (begin >= to) return fmt::format("{} bytes past the end of {}", begin - to, what);
-  if (end <= from) return fmt::format("{} bytes before {}", from - begin, what);
+      Plural(to - from, "byte"), from);
+  if (begin >= to) return fmt::format("{} past the end of {}", Plural(begin - to, "byte"), what);
+  if (end <= from) return fmt::format("{} before {}", Plural(from - begin, "byte"), what);
   if (begin < from || end > to) return fmt::format("across the bounds of {}", what);
   return fmt::format("inside {}, which {}", what,
                      writable ? "is not mapped" : "the launch may only read");
@@ -251,8 +255,8 @@ std::string Memory::NearestArgument(const Access& access) const {
 
 std::byte* Memory::Refuse(const Access& access, Finding::Kind kind, std::string_view why) {
   access.warp.Fault(kind, access.lane,
-                    fmt::format("{} {} bytes at {:#x}, {}", VerbOf(access.kind), access.bytes,
-                                access.address, why),
+                    fmt::format("{} {} at {:#x}, {}", VerbOf(access.kind),
+                                Plural(access.bytes, "byte"), access.address, why),
                     access.address);
   return nullptr;
 }

@@ -9,13 +9,17 @@
 #include <bit>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
+
+#include "fmt/format.h"
 
 #include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/forms/async_tables.h"
 #include "runtime/emulator/ptx/forms/operands.h"
 #include "runtime/emulator/ptx/lanes.h"
+#include "runtime/emulator/ptx/resident_warp.h"
 #include "runtime/emulator/ptx/windows.h"
 
 namespace coppice::ptx {
@@ -32,14 +36,53 @@ void SetMbarrier(std::byte* memory, Mbarrier barrier) {
   std::memcpy(memory, &word, sizeof(word));
 }
 
+constexpr const char* kNotShared = "is not in shared memory";
+constexpr const char* kNotInitialized = "no thread has initialized; execute mbarrier.init first";
+
+Step RefuseMbarrier(ResidentWarp& warp, int lane, uint64_t address, const char* why) {
+  warp.Fault(Finding::Kind::kIllegalInstruction, lane,
+             fmt::format("uses an mbarrier at {:#x} that {}", address, why), address);
+  return Step::kStop;
+}
+
+// A word of the shared memory of a block: of the warp's own, or of another one of its cluster.
+// Null: it is no shared memory.
+struct SharedWord {
+  BlockState* block = nullptr;
+  uint64_t offset = 0;
+};
+
+SharedWord SharedWordAt(ResidentWarp& warp, const std::byte* memory) {
+  for (BlockState* const block : warp.block().cluster->members) {
+    const std::span<std::byte> shared = block->shared;
+    if (memory >= shared.data() && memory < shared.data() + shared.size())
+      return {.block = block, .offset = static_cast<uint64_t>(memory - shared.data())};
+  }
+  return {};
+}
+
+// What an instruction does to the words that it names.
+enum class WordUse : uint8_t { kInit, kInval, kUse };
+
 // Calls `of(lane, memory)` with the barrier of each lane that executes.
-template <AccessKind kind = AccessKind::kAtomic, typename Of>
-Step EachMbarrier(Warp& warp, const Instr& instr, const Of& of) {
+template <WordUse use = WordUse::kUse, typename Of>
+Step EachMbarrier(Warp& on, const Instr& instr, const Of& of) {
+  ResidentWarp& warp = static_cast<ResidentWarp&>(on);
+  constexpr AccessKind kKind = use == WordUse::kUse ? AccessKind::kAtomic : AccessKind::kWrite;
   const LaneAddresses addresses(warp, instr);
   for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
     const int lane = std::countr_zero(lanes);
-    std::byte* const memory = warp.At(SpaceOf(instr), addresses[lane], 8, kind, lane);
+    std::byte* const memory = warp.At(SpaceOf(instr), addresses[lane], 8, kKind, lane);
     if (memory == nullptr) return Step::kStop;
+    const SharedWord word = SharedWordAt(warp, memory);
+    if (word.block == nullptr) return RefuseMbarrier(warp, lane, addresses[lane], kNotShared);
+    Mbarriers& barriers = word.block->async->barriers;
+    if constexpr (use == WordUse::kInit) {
+      barriers.Init(word.offset);
+    } else if (!barriers.Has(word.offset)) {
+      return RefuseMbarrier(warp, lane, addresses[lane], kNotInitialized);
+    }
+    if constexpr (use == WordUse::kInval) barriers.Inval(word.offset);
     of(lane, memory);
   }
   return Step::kNext;
@@ -48,13 +91,13 @@ Step EachMbarrier(Warp& warp, const Instr& instr, const Of& of) {
 // [address]{, count}
 Step Init(Warp& warp, const Instr& instr) {
   const uint32_t* const counts = warp.From<uint32_t>(instr.b);
-  return EachMbarrier<AccessKind::kWrite>(warp, instr, [&](int lane, std::byte* memory) {
+  return EachMbarrier<WordUse::kInit>(warp, instr, [&](int lane, std::byte* memory) {
     SetMbarrier(memory, Mbarrier::Of(counts[lane]));
   });
 }
 
 Step Inval(Warp& warp, const Instr& instr) {
-  return EachMbarrier<AccessKind::kWrite>(
+  return EachMbarrier<WordUse::kInval>(
       warp, instr, [](int, std::byte* memory) { SetMbarrier(memory, Mbarrier(0)); });
 }
 
