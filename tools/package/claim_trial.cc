@@ -148,7 +148,7 @@ absl::Status ClaimTrials::TryOne(const Trial& trial,
   COPPICE_ASSIGN_OR_RETURN(const std::unique_ptr<ProgramRunner> runner,
                            ProgramRunner::Create(*device_, options, statics_));
   for (const Poison poison : PoisonsOf(claims)) {
-    COPPICE_RETURN_IF_ERROR(runner->ResetStatics(statics_));
+    COPPICE_RETURN_IF_ERROR(runner->Rewind(statics_));
     const absl::StatusOr<RunOutcome> ran = runner->Run(trial.set, poison);
     ++outcome.runs;
     const std::string fault = device_->chosen().fault();

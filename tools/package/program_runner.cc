@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<ProgramRunner>> ProgramRunner::Create(
   COPPICE_ASSIGN_OR_RETURN(runner->registered_,
                            runner->session_->Register(loaded, program.name, std::move(registered)));
   COPPICE_RETURN_IF_ERROR(runner->BindStatics(statics));
+  runner->first_numbers_ = runner->session_->generator().GetState();
   return runner;
 }
 
@@ -167,7 +168,8 @@ absl::Status ReadOutcome(const PackageDevice& device,
   return absl::OkStatus();
 }
 
-absl::Status ProgramRunner::ResetStatics(const std::vector<HostArray>& statics) {
+absl::Status ProgramRunner::Rewind(const std::vector<HostArray>& statics) {
+  COPPICE_RETURN_IF_ERROR(session_->generator().SetState(first_numbers_));
   for (size_t i = 0; i < statics_.size(); ++i)
     COPPICE_RETURN_IF_ERROR(
         device_.Write(statics_[i].tensor.data, Spread(statics[i], statics_[i].tensor)));

@@ -85,8 +85,9 @@ class ProgramRunner {
                     std::span<const int64_t> scalars) const;
   absl::Status Record(const std::vector<int64_t>& bucket, std::span<const int64_t> scalars);
 
-  // Writes the static inputs anew. Errors: the driver's.
-  absl::Status ResetStatics(const std::vector<HostArray>& statics);
+  // Makes the next run like the first: writes the static inputs anew, and draws the same random
+  // numbers again. Errors: the driver's.
+  absl::Status Rewind(const std::vector<HostArray>& statics);
   // What the static inputs hold. Errors: the driver's.
   absl::StatusOr<std::vector<HostArray>> ReadStatics() const;
 
@@ -113,6 +114,7 @@ class ProgramRunner {
   std::unique_ptr<Session> session_;
   const Program* registered_ = nullptr;
   const Binding* binding_ = nullptr;
+  Generator::State first_numbers_;
 };
 
 // Waits for a call of `program` with these copied inputs, and reads its outputs and what it has

@@ -220,6 +220,16 @@ class RunTest(PackageTests):
                                "--calls", "1", "--verify", code=1)
         self.assertIn("y[0]", report["mismatches"][0])
 
+    def test_random_numbers_refute_no_claim(self):
+        package = self.package(
+            [files.kernel_step("Scale", "x", "y", "2"),
+             {"op": "memcpy", "to": {"buffer": "words"}, "from": {"buffer": "seed"}, "bytes": 24}],
+            buffers={"seed": {"role": "seed", "words": 3},
+                     "words": files.array("output", (3,), "i64")}, outputs=["y", "words"])
+        found = self.run_json("claim", package, "--pairs", "4")
+        self.assertEqual([{"padding": "any", "equal": "bits"}],
+                         [each["claim"] for each in found["symbols"]])
+
     def test_poison_finds_padding_that_reaches_a_result(self):
         package = self.package([files.kernel_step("Total", "x", "y", "1")])
         arguments = ("run", package, "--input", "x=random:1", "--extent", "n=5", "--calls", "1")
