@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
+#include "coppice/base/plural.h"
 #include "coppice/base/status.h"
 
 #include "graphs/call/extents.h"
@@ -247,8 +248,8 @@ std::string DescribeReason(const Request& request, Lane& lane, Reason reason) {
       break;
     case Reason::kGraphLimit: {
       const NodeTable& table = lane.nodes().Of(*request.call.program);
-      cause = fmt::format("{} graphs in {} buckets on lane {}", table.CountGraphs(),
-                          table.buckets().size(), lane.index);
+      cause = fmt::format("{} in {} on lane {}", Plural(table.CountGraphs(), "graph"),
+                          Plural(table.buckets().size(), "bucket"), lane.index);
       break;
     }
     case Reason::kNotCapturable:

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "coppice/base/plural.h"
 #include "coppice/base/status.h"
 
 #include "graphs/call/check.h"
@@ -128,9 +129,9 @@ absl::Status CheckLimit(const LimitOptions& limits, const Program& program, Lane
     if (evicted) return absl::OkStatus();
   }
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   "Session::Warm: program '{}' has {} graphs on lane {}; raise "
+                   "Session::Warm: program '{}' has {} on lane {}; raise "
                    "graphs_per_program_max, or warm fewer buckets",
-                   program.spec.name, graphs, lane.index);
+                   program.spec.name, Plural(graphs, "graph"), lane.index);
 }
 
 // Later buckets may have taken the room of earlier ones.

@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
+#include "coppice/base/plural.h"
 #include "coppice/base/status.h"
 
 #include "graphs/call/check.h"
@@ -222,7 +223,8 @@ absl::Status ProfileLoad::CheckLimits(const Item& item) {
         fmt::format("the limit of {} for new graphs is reached; raise graphs_max", recorded));
   const int64_t graphs = lane_.nodes().Of(*item.program).CountGraphs();
   if (graphs >= parts_.options.limits.graphs_per_program_max)
-    return refuse(fmt::format("the program has {} graphs; raise graphs_per_program_max", graphs));
+    return refuse(
+        fmt::format("the program has {}; raise graphs_per_program_max", Plural(graphs, "graph")));
   if (lane_.nodes().evictions() != evictions_before_)
     return refuse("the last recording evicted another graph; raise the session's budget");
   // All plans of the lane share one window, which grows by whole granules.

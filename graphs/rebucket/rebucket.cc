@@ -17,6 +17,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
+#include "coppice/base/plural.h"
 #include "coppice/base/status.h"
 
 #include "graphs/call/check.h"
@@ -271,8 +272,8 @@ absl::Status Rebucketing::RecordOne(const Successor& successor) {
   const int64_t graphs = lane.nodes().Of(program_).CountGraphs();
   if (graphs >= parts_.options.limits.graphs_per_program_max)
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     "{}: program '{}' has {} graphs on lane {}; raise graphs_per_program_max",
-                     kRebucket, program_.spec.name, graphs, lane.index);
+                     "{}: program '{}' has {} on lane {}; raise graphs_per_program_max", kRebucket,
+                     program_.spec.name, Plural(graphs, "graph"), lane.index);
   lane.slots().Sweep();
   NodeKey key;
   key.statics = warmed.statics;

@@ -3,7 +3,8 @@
 its arguments) by torch.compile(backend="coppice"), and compares with eager: values, dtypes, shapes,
 strides, what is written, gradients.
 
-    opinfo.py [NAME ...] [--from 0] [--to N] [--samples 3] [--seed 1] [--out results.tsv]
+    opinfo.py [NAME ...] [--from 0] [--to N] [--samples 3] [--seed 1] [--dtype float32]
+              [--out results.tsv]
 
 NAME may have "*". An operator runs with a few of its samples, drawn by its name and the seed; of
 every second one the gradients are compared, too. Each sample is called three times with new
@@ -40,8 +41,9 @@ from fuzz_operators import BITS
 from fuzz_run import Outcome
 
 CALLS = 3
-LEVEL = 3  # Of floats: 1e-4 of the value, and of 1.
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
+LEVELS = {torch.float16: 4, torch.bfloat16: 5}  # Of fuzz_compare; other floats have FLOATS.
+FLOATS = 3
 COLUMNS = ("operator", "dtype", "samples", "right", "silent", "error", "peers", "graphs", "lifted",
            "refused", "failed")
 COUNTS = COLUMNS[2:10]
@@ -51,9 +53,9 @@ def name_of(operator):
     return operator.name + (f".{operator.variant_test_name}" if operator.variant_test_name else "")
 
 
-def dtype_of(operator):
-    """The first of DTYPES that it takes; None: it takes none."""
-    return next((dtype for dtype in DTYPES if dtype in operator.dtypes), None)
+def dtype_of(operator, dtypes=DTYPES):
+    """The first that it takes; None: it takes none."""
+    return next((dtype for dtype in dtypes if dtype in operator.dtypes), None)
 
 
 class Trial:
@@ -61,6 +63,7 @@ class Trial:
 
     def __init__(self, operator, sample, differentiates):
         self.operator, self.differentiates = operator.op, differentiates
+        self.writes = "empty" not in operator.name  # All of its results.
         self.sample = (sample.input, tuple(sample.args), dict(sample.kwargs))
 
     def tensors(self, arguments):
@@ -101,9 +104,13 @@ class Trial:
 
 
 def levels(done):
-    return {place: LEVEL if isinstance(value, torch.Tensor) and (
-        value.is_floating_point() or value.is_complex()) else BITS
-            for place, value in {**done.given, **done.results, **done.gradients}.items()}
+    def level(value):
+        if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
+            return LEVELS.get(value.dtype, FLOATS)
+        return BITS
+
+    values = {**done.given, **done.results, **done.gradients}
+    return {place: level(value) for place, value in values.items()}
 
 
 def steady(one, other):
@@ -122,7 +129,7 @@ def difference(got, right, values):
 def run(trial, backend="coppice"):
     """The Outcome of a sample. Eager's own errors are raised."""
     rights = [trial.call(trial.operator, seed) for seed in (1, 2)]
-    values, outcome = steady(*rights), Outcome("right")
+    values, outcome = trial.writes and steady(*rights), Outcome("right")
     function = trial.compiled(backend)
     for number in range(CALLS):
         try:
@@ -154,7 +161,7 @@ def whose(trial, outcome):
 def trials(operator, options):
     """(number of a sample, its Trial), as they were drawn."""
     source = random.Random(f"{name_of(operator)} {options.seed}")
-    dtype = dtype_of(operator)
+    dtype = dtype_of(operator, options.dtypes)
     differentiates = operator.supports_autograd and dtype.is_floating_point and (
         source.random() < 0.5)
     torch.manual_seed(options.seed)
@@ -188,17 +195,17 @@ def test(operator, options):
     return counts, failed
 
 
-def line(operator, found):
+def line(operator, found, dtypes):
     """`found` is what test() gave, or the Outcome of a process that ended."""
     if isinstance(found, Outcome):
         found = {**dict.fromkeys(COUNTS, 0), "samples": 1, "error": 1}, [found.error]
     counts, failed = found
-    return [name_of(operator), str(dtype_of(operator)).removeprefix("torch."),
+    return [name_of(operator), str(dtype_of(operator, dtypes)).removeprefix("torch."),
             *(counts[name] for name in COUNTS), " ".join(failed) or "-"]
 
 
 def chosen(options):
-    operators = [operator for operator in op_db if dtype_of(operator) is not None]
+    operators = [operator for operator in op_db if dtype_of(operator, options.dtypes)]
     if options.names:
         return [operator for operator in operators if any(
             fnmatch.fnmatchcase(name_of(operator), name) for name in options.names)]
@@ -213,12 +220,15 @@ def main():
     parser.add_argument("--samples", type=int, default=3, help="of each operator")
     parser.add_argument("--seed", type=int, default=1, help="of samples")
     parser.add_argument("--out", type=pathlib.Path, help="table that lines are added to")
+    parser.add_argument("--dtype", dest="dtypes", type=lambda name: (getattr(torch, name),),
+                        default=DTYPES, help="of the samples; default: the first of float32, "
+                        "int64, bool and complex64 that the operator takes")
     options = parser.parse_args()
     operators, workers = chosen(options), fuzz.Workers(
         lambda number: test(operators[number], options))
     lines = []
     for number, operator in enumerate(operators):
-        lines.append(line(operator, workers.outcome(number)))
+        lines.append(line(operator, workers.outcome(number), options.dtypes))
         if options.out is not None:
             new = not options.out.exists()
             with options.out.open("a", newline="") as file:

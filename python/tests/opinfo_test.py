@@ -30,7 +30,8 @@ except ImportError:
 
 
 def options(*names, samples=SAMPLES, seed=1):
-    return argparse.Namespace(names=names, begin=0, end=None, samples=samples, seed=seed)
+    return argparse.Namespace(names=names, begin=0, end=None, samples=samples, seed=seed,
+                              dtypes=opinfo.DTYPES)
 
 
 def trial(name, **more):
@@ -94,6 +95,7 @@ class OpInfoTest(unittest.TestCase):
         one = trial("bernoulli")
         self.assertEqual(set(), self.found(one, lambda result: 1 - result))
         self.assertEqual({"shape"}, self.found(one, lambda result: result[None]))
+        self.assertEqual(set(), self.found(trial("empty"), lambda result: result + 1))
 
 
 if __name__ == "__main__":

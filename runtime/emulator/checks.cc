@@ -8,6 +8,8 @@
 
 #include "fmt/format.h"
 
+#include "coppice/base/plural.h"
+
 namespace coppice::emulator {
 namespace {
 
@@ -182,10 +184,10 @@ void Checks::ReportConflict(Conflict conflict, uint64_t address) {
           : fmt::format("on streams {:#x} and {:#x}", earlier.operation.stream,
                         later.operation.stream);
   Report(
-      fmt::format("unordered accesses {}: {} {} {} bytes that {} {}, at address {:#x}, and nothing "
+      fmt::format("unordered accesses {}: {} {} {} that {} {}, at address {:#x}, and nothing "
                   "orders the two accesses; add an event wait or a graph edge between them",
-                  where, later.name, VerbOf(later), bytes.end - bytes.begin, earlier.name,
-                  VerbOf(earlier), address));
+                  where, later.name, VerbOf(later), Plural(bytes.end - bytes.begin, "byte"),
+                  earlier.name, VerbOf(earlier), address));
 }
 
 void Checks::Report(std::string text, std::optional<KernelFinding> kernel) {

@@ -165,7 +165,7 @@ TEST_F(DecideTest, DescriptionNamesTheReasonAndHowManyGraphsThereAre) {
   EXPECT_EQ(DescribeReason(request_, scene_.lane, Reason::kNewBucket), "new_bucket");
   scene_.AddNode(scene_.program, {.n = 16});
   EXPECT_EQ(DescribeReason(request_, scene_.lane, Reason::kGraphLimit),
-            "graph_limit: 1 graphs in 1 buckets on lane 0");
+            "graph_limit: 1 graph in 1 bucket on lane 0");
 }
 
 TEST_F(DecideTest, DescriptionNamesTheExtentsThatAreTooLarge) {
