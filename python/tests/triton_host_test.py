@@ -43,6 +43,12 @@ def add_kernel(x, y, n, amount, B: tl.constexpr):
 
 
 @triton.jit
+def count_kernel(y, n, B: tl.constexpr):
+    at = tl.arange(0, B)
+    tl.atomic_add(y + at, tl.full((B,), 1.0, tl.bfloat16), mask=at < n)
+
+
+@triton.jit
 def copy_described(x, y, B: tl.constexpr):
     y.store([0, 0], x.load([0, 0]))
 
@@ -142,6 +148,11 @@ class TensorsTest(unittest.TestCase):
         for foreign in (Pointing(x, 1 << 20), Pointing(x, -BLOCK)):
             with self.assertRaisesRegex(InvalidArgument, "Pointing that is not on the emulator"):
                 add_kernel[(1,)](foreign, y, BLOCK, 1.0, B=BLOCK)
+
+    def test_an_atomic_of_16_bits_takes_the_word_around_it(self):
+        y = torch.zeros(11, dtype=torch.bfloat16)
+        count_kernel[(1,)](y, 11, B=16)
+        self.assertEqual([1.0] * 11, y.tolist())
 
     def test_memory_that_is_only_read_may_forbid_writing(self):
         memory = np.arange(64, dtype=np.float32)

@@ -141,12 +141,19 @@ int64_t Grid::DrawQuantum(const Block& block) {
 }
 
 Outcome Run(const Launch& launch, const Environment& environment) {
-  if (environment.arguments.empty()) return Grid(launch, environment, WarpOrder::kDrawn).Run();
   // Compilers make atomics of 16 bits from loads and swaps of the 32 around them, of which the
-  // others, behind an odd number of elements say, may belong to no argument.
-  const uint64_t word_bytes = launch.kernel->swaps_words ? sizeof(uint32_t) : 1;
-  const std::vector<MemoryRange> memory =
-      Within(environment.memory, environment.arguments, word_bytes);
+  // others, behind an odd number of elements say, may belong to nobody.
+  const bool swaps = launch.kernel->swaps_words;
+  std::vector<MemoryRange> memory;
+  if (!environment.arguments.empty()) {
+    memory = Within(environment.memory, environment.arguments, swaps ? sizeof(uint32_t) : 1);
+  } else if (swaps && environment.whole_words) {
+    memory.assign(environment.memory.begin(), environment.memory.end());
+    for (MemoryRange& range : memory)
+      range.end = (range.end + 3) & ~uint64_t{3};
+  } else {
+    return Grid(launch, environment, WarpOrder::kDrawn).Run();
+  }
   Environment bounded = environment;
   bounded.memory = memory;
   return Grid(launch, bounded, WarpOrder::kDrawn).Run();

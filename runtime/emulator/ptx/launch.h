@@ -59,6 +59,8 @@ struct Environment {
   // The kernel may touch no other part of `memory`; where they overlap, it may write what one of
   // them may. Empty: all of it.
   std::span<const ArgumentRange> arguments;
+  // The host has whole words of 32 bits where ranges of `memory` end, which begin at such words.
+  bool whole_words = false;
   uint64_t seed = 1;
   Checks checks;
   uint64_t clock_ns = 0;                        // %globaltimer when it starts.
