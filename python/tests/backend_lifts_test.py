@@ -378,6 +378,13 @@ class BackendLiftsTest(unittest.TestCase):
                                  [(one.lifted, one.reasons)
                                   for one in coppice.torch.report(compiled)])
 
+    def test_a_product_of_integers_is_an_operator_of_pytorch(self):
+        compiled = self.check(lambda x, y: x @ y + 1, *[
+            (torch.randint(-9, 9, (n, 4)), torch.randint(-9, 9, (4, 5))) for n in (3, 5, 6)],
+                              with_calls=True)
+        (one,) = coppice.torch.report(compiled)
+        self.assertEqual((0, ["aten.mm.out"]), (one.gemms, one.calls))
+
     def test_a_template_that_does_not_compile_is_an_operator_of_pytorch(self):
         make = triton_heuristics.CachingAutotuner._precompile_worker
 

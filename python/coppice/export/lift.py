@@ -37,6 +37,7 @@ from coppice.export.tensors import (COMPLEX, DTYPES, ELEMENT_BYTES, PARTS, Tenso
 from coppice.export.ttir import accesses_of_any
 
 aten = torch.ops.aten
+FACTORS = ("f32", "f16", "bf16", "f64")  # What a `gemm` step multiplies.
 # Of each GEMM: which arguments are added, left and right.
 GEMMS = {aten.mm: (None, 0, 1), aten.bmm: (None, 0, 1), aten.addmm: (0, 1, 2),
          aten.baddbmm: (0, 1, 2)}
@@ -389,7 +390,7 @@ class Lifter:
         if node.target in RANDOM_SEEDS and self.lift_seeds(node):
             return
         packet = node.target.overloadpacket
-        if packet in GEMMS and not self.is_complex(node):
+        if packet in GEMMS and self.are_factors(node):
             self.lift_gemm(node, *GEMMS[packet])
             return
         if self.lift_view(node):
@@ -406,9 +407,10 @@ class Lifter:
             outputs = self.allocate_results(node)
         self.add_call(str(node.target), inputs, outputs + changed, options)
 
-    def is_complex(self, node):
-        return any(isinstance(known := self.values.get(part), Tensor) and known.dtype in PARTS
-                   for part in node.all_input_nodes)
+    def are_factors(self, node):
+        """Whether a `gemm` step takes the tensors of a product. PyTorch multiplies others."""
+        return all(known.dtype in FACTORS for part in node.all_input_nodes
+                   if isinstance(known := self.values.get(part), Tensor))
 
     def lift_copy(self, node):
         """Lifts a copy: as a copy of bytes, or as PyTorch's operator if types or layouts differ."""
