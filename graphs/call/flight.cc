@@ -28,10 +28,12 @@ bool IsRecorded(const Tensor& tensor, const RecorderOptions& options) {
   return SpanBytes(tensor) <= options.static_bytes_max;
 }
 
-// Where the bytes of copies begin that lie behind the staging window.
+// Where the bytes of copies begin that lie behind the staging window, and how many copies there
+// are.
 struct CopyPlaces {
   int64_t statics = 0;
   int64_t outputs = 0;
+  int64_t copies = 0;
 };
 
 // Makes room in `draft` for what few calls have: copies of statics and outputs, donated leases.
@@ -44,14 +46,18 @@ CopyPlaces PlaceRest(const Request& request, Lane& lane, const Flight& flight, F
   if (options.outputs) draft.outputs = static_cast<uint16_t>(program.spec.outputs.size());
   draft.staging = draft.StagingByCounts();
   draft.bytes = Aligned(draft.staging + draft.staging_bytes);
-  CopyPlaces places{.statics = draft.bytes};
+  CopyPlaces places{.statics = draft.bytes, .copies = draft.staging_bytes > 0 ? 1 : 0};
   for (size_t i = 0; i < draft.statics; ++i) {
     const Tensor& bound = request.call.binding->tensors[i];
-    if (IsRecorded(bound, options)) draft.bytes += Aligned(SpanBytes(bound));
+    if (!IsRecorded(bound, options)) continue;
+    draft.bytes += Aligned(SpanBytes(bound));
+    places.copies += SpanBytes(bound) > 0 ? 1 : 0;
   }
   places.outputs = draft.bytes;
   for (size_t i = 0; i < draft.outputs; ++i)
     draft.bytes += Aligned(RoundedBytes(PlacedTensor(0, program.spec.outputs[i], flight.extents)));
+  // The mark is one more.
+  if (draft.outputs > 0) places.copies += draft.outputs + 1;
   return places;
 }
 
@@ -338,13 +344,14 @@ FlightEntry* BeginFlight(const SessionParts& parts,
   FlightEntry draft;
   static_cast<FlightShape&>(draft) = flight.shape;
   const CopyPlaces places = PlaceRest(request, lane, flight, draft);
-  const int64_t copies = int64_t{draft.staging_bytes > 0} + draft.statics + draft.outputs;
-  if (!lane.recorder()->budget().Take(copies, draft.bytes - draft.staging)) return nullptr;
+  CopyBudget& budget = lane.recorder()->budget();
+  if (places.copies > 0 && !budget.Earn()) return nullptr;
   FlightEntry* const entry =
       Enter(parts, request, lane, flight,
             {.statics = draft.statics, .outputs = draft.outputs, .donated = draft.donated},
             draft.staging, draft.bytes);
   if (entry == nullptr) return nullptr;
+  budget.Pay(places.copies, draft.bytes - draft.staging);
   CopyStatics(parts, request, lane, places.statics, *entry);
   for (size_t i = 0; i < entry->outputs; ++i)
     entry->output_list()[i] = {.at = i == 0 ? places.outputs : FlightCopy::kTooLarge};

@@ -1,8 +1,8 @@
 // How much time per call the copies of a flight recorder may take. Private to graphs/.
 //
 // Each call that has copies earns the limit, and pays what its copies cost. A call that finds debt
-// is not kept. So over any number of calls the mean is at most the limit, but for the cost of one
-// call, and large calls are kept less often than small ones.
+// makes none. So over any number of calls the mean is at most the limit, but for the cost of one
+// call, and large calls make copies less often than small ones.
 //
 // Units: nanoseconds, bytes. Threads: the lane's lock.
 
@@ -37,17 +37,15 @@ class CopyBudget {
 
   bool has_limit() const { return limit_ns_ > 0; }
 
-  // Whether a call may make these copies, which are paid then.
-  bool Take(int64_t copies, int64_t bytes) {
-    if (!has_limit() || copies == 0) return true;
+  // For each call that has copies: whether it may make them.
+  bool Earn() {
+    if (!has_limit()) return true;
     credit_ns_ = std::min(credit_ns_, 0.0) + limit_ns_;
-    if (credit_ns_ <= 0) {
-      ++skipped_;
-      return false;
-    }
-    credit_ns_ -= cost_.Of(copies, bytes);
-    return true;
+    skipped_ += credit_ns_ <= 0 ? 1 : 0;
+    return credit_ns_ > 0;
   }
+  // It makes them.
+  void Pay(int64_t copies, int64_t bytes) { credit_ns_ -= cost_.Of(copies, bytes); }
 
   int64_t skipped() const { return skipped_; }  // Calls that found debt.
 

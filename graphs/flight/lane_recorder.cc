@@ -42,7 +42,8 @@ LaneRecorder::LaneRecorder(const RecorderOptions& options,
       budget_(budget) {}
 
 absl::StatusOr<std::unique_ptr<LaneRecorder>> LaneRecorder::Create(const Driver& driver,
-                                                                   const RecorderOptions& options) {
+                                                                   const RecorderOptions& options,
+                                                                   const CopyBudget& budget) {
   COPPICE_ASSIGN_OR_RETURN(
       HostMemory memory,
       HostMemory::Create(driver, AlignUp(options.ring_bytes, FlightEntry::kAlignment)));
@@ -50,11 +51,6 @@ absl::StatusOr<std::unique_ptr<LaneRecorder>> LaneRecorder::Create(const Driver&
   if (options.outputs) {
     COPPICE_ASSIGN_OR_RETURN(DeviceMemory made, MakeMark(driver));
     mark.emplace(std::move(made));
-  }
-  CopyBudget budget;
-  if (options.copy_ns_max > 0) {
-    COPPICE_ASSIGN_OR_RETURN(const CopyCost cost, MeasureCopies(driver));
-    budget = CopyBudget(static_cast<double>(options.copy_ns_max), cost);
   }
   return std::unique_ptr<LaneRecorder>(
       new LaneRecorder(options, std::move(memory), std::move(mark), budget));

@@ -21,7 +21,8 @@ class LaneRecorder {
  public:
   // Errors: kResourceExhausted the host has no such memory; the driver's.
   static absl::StatusOr<std::unique_ptr<LaneRecorder>> Create(const Driver& driver,
-                                                              const RecorderOptions& options);
+                                                              const RecorderOptions& options,
+                                                              const CopyBudget& budget);
 
   FlightRing& ring() { return ring_; }
   const RecorderOptions& options() const { return options_; }

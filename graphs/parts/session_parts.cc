@@ -80,9 +80,15 @@ absl::Status SessionParts::StartRecorders(const RecorderOptions& recorder_option
   if (recorder_options.ring_bytes == 0)
     return InvalidArgument("SessionRecorder::Start: ring_bytes is 0; give 1 to 2^40");
   COPPICE_RETURN_IF_ERROR(ValidateOptions({.recorder = recorder_options}));
+  CopyBudget copies;
+  if (recorder_options.copy_ns_max > 0) {
+    COPPICE_ASSIGN_OR_RETURN(const CopyCost cost, MeasureCopies(driver));
+    copies = CopyBudget(static_cast<double>(recorder_options.copy_ns_max), cost);
+  }
   std::vector<std::unique_ptr<LaneRecorder>> made;
   for (size_t i = 0; i < lanes.size(); ++i) {
-    COPPICE_ASSIGN_OR_RETURN(made.emplace_back(), LaneRecorder::Create(driver, recorder_options));
+    COPPICE_ASSIGN_OR_RETURN(made.emplace_back(),
+                             LaneRecorder::Create(driver, recorder_options, copies));
   }
   SetRecorders(std::move(made));
   return absl::OkStatus();

@@ -127,6 +127,10 @@ def compare_values(kind, place, got, right, level, slack):
 
 def unequal(got, right, level, spread):
     """Where two tensors differ by more than the level allows."""
+    if right.is_complex():
+        parts = unequal(torch.view_as_real(got.resolve_conj()),
+                        torch.view_as_real(right.resolve_conj()), level, spread)
+        return parts.any(-1)
     if not right.is_floating_point():
         return got != right
     both_nan = got.isnan() & right.isnan()

@@ -212,10 +212,10 @@ def note_reports(outcome, function):
         outcome.reasons += one.reasons
 
 
-def whose(program, outcome):
+def whose(program, outcome, run_as=run):
     """The first peer that fails as well, in all places where this one does; "" if none."""
     for peer in PEERS:
-        other = run(program, peer)
+        other = run_as(program, peer)
         if other.kind == "error" == outcome.kind or outcome.kind == "silent" and (
                 places(outcome) <= places(other)):
             return peer

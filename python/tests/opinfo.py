@@ -17,7 +17,6 @@ those of random operators, and of memory that nobody wrote.
 """
 
 import argparse
-import copy
 import csv
 import fnmatch
 import pathlib
@@ -44,9 +43,9 @@ CALLS = 3
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 LEVELS = {torch.float16: 4, torch.bfloat16: 5}  # Of fuzz_compare; other floats have FLOATS.
 FLOATS = 3
-COLUMNS = ("operator", "dtype", "samples", "right", "silent", "error", "peers", "graphs", "lifted",
-           "refused", "failed")
-COUNTS = COLUMNS[2:10]
+COLUMNS = ("operator", "dtype", "left out", "samples", "right", "silent", "error", "peers",
+           "graphs", "lifted", "refused", "failed")
+COUNTS = COLUMNS[2:-1]
 
 
 def name_of(operator):
@@ -58,12 +57,21 @@ def dtype_of(operator, dtypes=DTYPES):
     return next((dtype for dtype in dtypes if dtype in operator.dtypes), None)
 
 
+def fresh(value):
+    """A copy of a tensor, with its strides; of anything else, itself."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.detach().clone(memory_format=torch.preserve_format).requires_grad_(
+        value.requires_grad)
+
+
 class Trial:
     """A sample of an operator, which each call gets anew."""
 
     def __init__(self, operator, sample, differentiates):
         self.operator, self.differentiates = operator.op, differentiates
         self.writes = "empty" not in operator.name  # All of its results.
+        self.right, self.is_steady = None, False
         self.sample = (sample.input, tuple(sample.args), dict(sample.kwargs))
 
     def tensors(self, arguments):
@@ -73,7 +81,7 @@ class Trial:
 
     def call(self, function, seed):
         """The Done of a call of `function`, which is the operator or its compiled form."""
-        first, others, named = copy.deepcopy(self.sample)
+        first, others, named = torch.utils._pytree.tree_map(fresh, self.sample)
         given = self.tensors((first, others, named))
         torch.manual_seed(seed)
         with torch.set_grad_enabled(self.differentiates):
@@ -83,6 +91,11 @@ class Trial:
         if self.differentiates:
             self.backward(done)
         return done
+
+    def run_eagerly(self):
+        """What is right, and whether values are the same in another run."""
+        self.right = self.call(self.operator, 1)
+        self.is_steady = self.writes and steady(self.right, self.call(self.operator, 2))
 
     def backward(self, done):
         wanted = [value for value in done.results.values()
@@ -127,10 +140,8 @@ def difference(got, right, values):
 
 
 def run(trial, backend="coppice"):
-    """The Outcome of a sample. Eager's own errors are raised."""
-    rights = [trial.call(trial.operator, seed) for seed in (1, 2)]
-    values, outcome = trial.writes and steady(*rights), Outcome("right")
-    function = trial.compiled(backend)
+    """The Outcome of a sample. Requires: eager has run."""
+    outcome, function = Outcome("right"), trial.compiled(backend)
     for number in range(CALLS):
         try:
             got = trial.call(function, 1)
@@ -138,7 +149,7 @@ def run(trial, backend="coppice"):
             outcome.kind, outcome.call = "error", number
             outcome.error = fuzz_run.first_line(error)
             break
-        outcome.differences = difference(got, rights[0], values)
+        outcome.differences = difference(got, trial.right, trial.is_steady)
         if outcome.differences:
             outcome.kind, outcome.call = "silent", number
             break
@@ -147,15 +158,6 @@ def run(trial, backend="coppice"):
         if outcome.kind == "error":
             coppice.reset_device()
     return outcome
-
-
-def whose(trial, outcome):
-    for peer in fuzz_run.PEERS:
-        other = run(trial, peer)
-        if other.kind == "error" == outcome.kind or outcome.kind == "silent" and (
-                fuzz_run.places(outcome) <= fuzz_run.places(other)):
-            return peer
-    return ""
 
 
 def trials(operator, options):
@@ -175,18 +177,20 @@ def test(operator, options):
     counts, failed = dict.fromkeys(COUNTS, 0), []
     for number, trial in trials(operator, options):
         try:
-            outcome = run(trial)
+            trial.run_eagerly()
         except Exception as error:
+            counts["left out"] += 1
             print(f"{name_of(operator)} {number}: eager raises {fuzz_run.first_line(error)}",
                   flush=True)
             continue
+        outcome = run(trial)
         counts["samples"] += 1
         for name in ("graphs", "lifted", "refused"):
             counts[name] += getattr(outcome, name)
         if outcome.kind == "right":
             counts["right"] += 1
             continue
-        outcome.whose = whose(trial, outcome)
+        outcome.whose = fuzz_run.whose(trial, outcome, run)
         counts["peers" if outcome.whose else outcome.kind] += 1
         by = f"={outcome.whose}" if outcome.whose else ""
         failed.append(f"{number}:{'+'.join(sorted(outcome.classes()))}{by}")

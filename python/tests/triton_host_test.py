@@ -43,9 +43,18 @@ def add_kernel(x, y, n, amount, B: tl.constexpr):
 
 
 @triton.jit
-def count_kernel(y, n, B: tl.constexpr):
+def count_kernel(y, n, amount, B: tl.constexpr):
     at = tl.arange(0, B)
-    tl.atomic_add(y + at, tl.full((B,), 1.0, tl.bfloat16), mask=at < n)
+    tl.atomic_add(y + at, tl.full((B,), amount, tl.bfloat16), mask=at < n)
+
+
+@triton.jit
+def locked_kernel(lock, x, n, B: tl.constexpr):
+    while tl.atomic_cas(lock, 0, 1) != 0:
+        pass
+    at = tl.arange(0, B)
+    tl.store(x + at, tl.load(x + at, mask=at < n) + 1, mask=at < n)
+    tl.atomic_xchg(lock, 0)
 
 
 @triton.jit
@@ -151,8 +160,16 @@ class TensorsTest(unittest.TestCase):
 
     def test_an_atomic_of_16_bits_takes_the_word_around_it(self):
         y = torch.zeros(11, dtype=torch.bfloat16)
-        count_kernel[(1,)](y, 11, B=16)
+        count_kernel[(1,)](y, 11, 1.0, B=16)
         self.assertEqual([1.0] * 11, y.tolist())
+
+    def test_an_atomic_of_16_bits_is_found_behind_an_odd_end(self):
+        """In processes of their own, since the device is lost with the fault."""
+        for what in ("--atomic-beyond", "--load-beyond"):
+            done = subprocess.run([sys.executable, __file__, what], capture_output=True,
+                                  text=True, check=False)
+            self.assertRegex(done.stdout, r"^True .*kernel (count|locked)_kernel.*"
+                                          r"triton_host_test\.py:\d+", done.stderr)
 
     def test_memory_that_is_only_read_may_forbid_writing(self):
         memory = np.arange(64, dtype=np.float32)
@@ -444,15 +461,26 @@ class ScopeTest(unittest.TestCase):
 def launch_beyond():
     """Reads past the end of x, which is in the middle of the host's memory."""
     x, y = torch.zeros(1 << 12), torch.zeros(1 << 13)
-    with coppice.triton.launching(device):
-        try:
-            add_kernel[(1,)](x, y, 1 << 13, 1.0, B=1 << 13)
-        except Error as error:
-            print(error.driver_result == 700, error)
+    add_kernel[(1,)](x, y, 1 << 13, 1.0, B=1 << 13)
 
+
+def count_beyond():
+    count_kernel[(1,)](torch.zeros(11, dtype=torch.bfloat16), 12, 1e30, B=16)
+
+
+def load_beyond():
+    locked_kernel[(1,)](torch.zeros(1, dtype=torch.int32), torch.zeros(
+        33, dtype=torch.float16), 34, B=64)
+
+
+BEYOND = {"--beyond": launch_beyond, "--atomic-beyond": count_beyond, "--load-beyond": load_beyond}
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--beyond"]:
-        launch_beyond()
+    if launch := BEYOND.get(sys.argv[-1]):
+        with coppice.triton.launching(device):
+            try:
+                launch()
+            except Error as error:
+                print(error.driver_result == 700, error)
     else:
         unittest.main()

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Goal: what synchronizes threads, copies and products in the PTX that Triton makes is missed at its
-line if it is gone, for sm_80 and sm_90. Method: kernels run once as they are and once for each line
-that may be dropped or changed. A mutant has to be found, or to be in the table of lines that
+"""Goal: what synchronizes threads, copies and products in the PTX that Triton makes is missed at
+its line if it is gone, for sm_80 and sm_90. Method: kernels run once as they are and once for each
+line that may be dropped or changed. A mutant has to be found, or to be in the table of lines that
 nothing needs, whose results are then those of the kernel as it is. A descriptor that names other
 bytes of the block's own breaks no rule; then the result has to differ.
 
     triton_mutants_test.py [unittest's options]
 
-With COPPICE_TEST_SHARE=ci every seventh mutant runs. Without Triton, PyTorch or the extension all is
-skipped.
+With COPPICE_TEST_SHARE=ci every seventh mutant runs. Without Triton, PyTorch or the extension all
+is skipped.
 """
 
 import os

@@ -116,7 +116,7 @@ Outcome RunCompiled(const KernelWork& work, const Surroundings& surroundings) {
                  .cooperative = work.attributes.cooperative},
       .environment = {.memory = surroundings.memory,
                       .arguments = work.bounds,
-                      .whole_words = true,  // It maps whole pages.
+                      .whole_words = true,  // A word lies in one page.
                       .seed = surroundings.draw,
                       .checks = surroundings.checks,
                       .clock_ns = static_cast<uint64_t>(surroundings.now_us) * 1000,

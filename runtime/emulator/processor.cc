@@ -102,7 +102,8 @@ bool Processor::IsWritten(uint64_t begin, uint64_t end) const {
   if (after == ranges_.begin()) return true;
   const size_t index = static_cast<size_t>(after - ranges_.begin()) - 1;
   const uint64_t moved = offsets_[index] - ranges_[index].begin;
-  return written_.Covers(begin + moved, end + moved);
+  // Of a word that a compiler reads for its half, the rest may be nobody's.
+  return written_.Covers(begin + moved, std::min(end, ranges_[index].end) + moved);
 }
 
 void Processor::NoteWritten(std::span<const TouchedBytes> touched) {

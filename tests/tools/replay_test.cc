@@ -260,6 +260,24 @@ TEST_F(ReplayTest, SaysThatAnInputWasFreed) {
   EXPECT_EQ(verdict["call"], 2);
 }
 
+TEST_F(ReplayTest, SaysThatTheCallThatFailedMayNotBeInTheCase) {
+  PackageOf(package::kSmallKernels, ProgramOf("Scale")).WriteZip(path("p.zip"));
+  {
+    ReplayServer server(path("p.zip"), {.ring_bytes = 1 << 20, .copy_ns_max = 1});
+    const Tensor x = server.Upload({5});
+    EXPECT_TRUE(server.Run({x}));
+    server.Free(x);
+    EXPECT_FALSE(server.Run({x}));
+    server.Save(path("x.coppice-case"));
+  }
+  const json verdict = Replay();
+  EXPECT_EQ(verdict["kind"], "cannot_replay") << verdict["verdict"];
+  EXPECT_THAT(verdict["verdict"].get<std::string>(), HasSubstr("may not be in the case"));
+  ASSERT_EQ(verdict["notes"].size(), 1U);
+  EXPECT_EQ(verdict["notes"][0],
+            "not in the case: 1 call, because of the limit on the time of copies");
+}
+
 TEST_F(ReplayTest, SaysThatRecordedOutputsAreNoResultsOfTheseInputs) {
   PackageOf(package::kSmallKernels, ProgramOf("Scale")).WriteZip(path("p.zip"));
   {

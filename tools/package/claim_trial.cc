@@ -1,4 +1,4 @@
-// A session per run: nothing of one is left for the next.
+// A session per trial, in which each run begins as the first did.
 
 #include "tools/package/claim_trial.h"
 

@@ -115,6 +115,16 @@ std::optional<Verdict> FindDangling(const Case& value) {
   return std::nullopt;
 }
 
+// How many calls the recorder did not keep, whose results others may have read.
+void NoteMissing(const Case& value, std::vector<std::string>& notes) {
+  const auto note = [&notes](int64_t count, const char* why) {
+    if (count > 0)
+      notes.push_back(fmt::format("not in the case: {}, {}", Counted(count, "call"), why));
+  };
+  note(value.calls_refused, "because the ring had no room");
+  note(value.calls_skipped, "because of the limit on the time of copies");
+}
+
 // A device that stopped before the inputs of a call were there stopped while they were copied.
 std::optional<Verdict> FindLost(const Case& value) {
   if (value.error.empty()) return std::nullopt;
@@ -328,6 +338,7 @@ absl::StatusOr<Verdict> Examination::Examine(const Case& value,
   COPPICE_ASSIGN_OR_RETURN(const Played reference, PlayCase(value, source_, kOwnSize));
   const auto with_notes = [&](Verdict verdict) {
     verdict.notes = reference.notes;
+    NoteMissing(value, verdict.notes);
     return verdict;
   };
   if (reference.trouble) return with_notes(VerdictOf(value, *reference.trouble, kOwnSize));
@@ -351,7 +362,12 @@ absl::StatusOr<Verdict> Examination::Examine(const Case& value,
     if (find) return with_notes(*find);
   Verdict nothing{
       .text = fmt::format("{} ran without a finding", Counted(std::ssize(value.calls), "call"))};
-  if (!value.error.empty()) nothing.text += fmt::format("; the device had said: {}", value.error);
+  if (value.error.empty()) return with_notes(nothing);
+  if (value.calls_refused + value.calls_skipped > 0) {
+    nothing.kind = VerdictKind::kCannotReplay;
+    nothing.text += ", but the call that failed may not be in the case";
+  }
+  nothing.text += fmt::format("; the device had said: {}", value.error);
   return with_notes(nothing);
 }
 

@@ -504,10 +504,18 @@ class Lifter:
         options = {}
         if added is not None:
             inputs.append(broadcast(self.values[arguments[added]], result.shape))
-            factors = {name: factor_of(node, name) for name in ("alpha", "beta")}
+            factors = {name: self.factor(node, name) for name in ("alpha", "beta")}
             options = {name: fraction(value) for name, value in factors.items() if value != 1}
         self.values[node] = result
         self.add_call("gemm", inputs, [result], options)
+
+    def factor(self, node, name):
+        """A factor of a product. Errors: ExportError if it varies."""
+        value = node.kwargs.get(name, 1)
+        known = self.values[value] if isinstance(value, torch.fx.Node) else value
+        if getattr(known, "is_number", isinstance(known, (int, float))):
+            return float(known)
+        raise ExportError(f"the option {name} = {known} varies between calls")
 
     def add_call(self, function, inputs, outputs, options):
         step = {"op": "call", "function": function,
@@ -535,14 +543,6 @@ class Lifter:
         self.buffers[tensor.buffer] = {"role": "seed", "words": self.text(tensor.shape[0])}
         self.values[node] = tensor
         return True
-
-
-def factor_of(node, name):
-    """A factor of a product. Errors: ExportError."""
-    value = node.kwargs.get(name, 1)
-    if not isinstance(value, (int, float)):
-        raise ExportError(f"the option {name} = {value} of {node.target} varies between calls")
-    return value
 
 
 def returned_values(output):

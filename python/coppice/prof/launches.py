@@ -107,6 +107,8 @@ class Matcher:
             over = total - len(node.kernels)
             if over < 0 or (fewest is not None and over > fewest):
                 continue
+            if over and node.is_piece:
+                continue  # It may be so small that other graphs have its kernels.
             if any(counts.get(look, 0) < count for look, count in node.counts[mangled].items()):
                 continue
             if fewest is None or over < fewest:

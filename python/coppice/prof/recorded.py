@@ -32,7 +32,8 @@ class Node:
     """A graph as it was launched: the recording of one bucket, or a piece of it between breaks,
     with grids that were recorded or patched."""
 
-    def __init__(self, fields, calls, kernels):
+    def __init__(self, fields, calls, kernels, is_piece=False):
+        self.is_piece = is_piece
         self.number, self.label, self.calls = fields["node"], fields["label"], calls
         self.bucket, self.program = tuple(fields["bucket"]), program_of(fields)
         self.kernels = kernels
@@ -50,21 +51,22 @@ class Node:
 
 
 def nodes_of(fields, executables):
-    """All graphs that calls of a node launched. `executables` are the fields of nodes by number."""
+    """All graphs that calls of a node launched. `executables` are the fields of nodes by number. A
+    kernel whose patched grid is not known, such as a copy's, is none of the kernels to look for."""
     own = [recorded(place, kernel, fields, kernel["grid"], kernel["blocks_needed"])
            for place, kernel in enumerate(fields["kernels"])]
     launched = [(fields["calls"] - sum(each["calls"] for each in fields["patched"]), fields, own)]
     for each in fields["patched"]:
         of = executables[each["node"]]
         launched.append((each["calls"], of, [
-            recorded(place, kernel, of, grid or kernel["grid"], needed)
+            grid and recorded(place, kernel, of, grid, needed)
             for place, (kernel, grid, needed) in enumerate(zip(
                 of["kernels"], each["grids"], each["blocks_needed"], strict=True))]))
     for calls, of, kernels in launched:
         begin = 0
         for count in of["pieces"]:
-            if piece := kernels[begin:begin + count]:
-                yield Node(fields, calls, piece)
+            if piece := list(filter(None, kernels[begin:begin + count])):
+                yield Node(fields, calls, piece, is_piece=len(of["pieces"]) > 1)
             begin += count
 
 

@@ -17,23 +17,32 @@ def as_it_is():
     return torch._C.DisableTorchFunction() if torch else contextlib.nullcontext()
 
 
-def find_host_tensor(value):
+def find_host_tensor(value, depth=3):
     """The CPU tensor of PyTorch in an argument of a kernel; None if it is something else. The
-    argument may be an object with data_ptr() that holds the tensor which it points into, such as
-    that of triton.reinterpret."""
+    argument may be an object with data_ptr() that holds, in an attribute, the tensor which it
+    points into, or another such object: that of triton.reinterpret, say."""
     torch = sys.modules.get("torch")
-    if torch is None or not hasattr(value, "data_ptr"):
+    if torch is None or isinstance(value, type) or not hasattr(value, "data_ptr"):
         return None
     with as_it_is():
         if isinstance(value, torch.Tensor):
             return value if value.device.type == "cpu" else None
+        if depth == 0:
+            return None
         address = value.data_ptr()
-        for held in getattr(value, "__dict__", {}).values():
-            if isinstance(held, torch.Tensor) and held.device.type == "cpu":
-                memory = held.untyped_storage()
-                if 0 <= address - memory.data_ptr() <= memory.nbytes():
-                    return held
-    return None
+        found = [tensor for held in attributes(value)
+                 if (tensor := find_host_tensor(held, depth - 1)) is not None]
+        places = [(tensor, address - tensor.untyped_storage().data_ptr(),
+                   tensor.untyped_storage().nbytes()) for tensor in found]
+        # An address at the end may be the beginning of another one.
+        return next((tensor for tensor, at, nbytes in places if 0 <= at < nbytes),
+                    next((tensor for tensor, at, nbytes in places if at == nbytes), None))
+
+
+def attributes(value):
+    names = [name for each in type(value).__mro__ for name in getattr(each, "__slots__", ())]
+    return [*getattr(value, "__dict__", {}).values(),
+            *(getattr(value, name, None) for name in names)]
 
 
 @contextlib.contextmanager
@@ -122,5 +131,7 @@ class Mirrors:
         """The address of the copy of a tensor's first element; None if there is no copy. The tensor
         is any object with data_ptr()."""
         address = value.data_ptr()
-        return next((copy.address + address - copy.start for copy in self.copies
-                     if copy.start <= address < copy.start + copy.nbytes), None)
+        inside = (copy for copy in self.copies if 0 <= address - copy.start < copy.nbytes)
+        behind = (copy for copy in self.copies if address - copy.start == copy.nbytes)
+        copy = next(inside, None) or next(behind, None)
+        return copy and copy.address + address - copy.start

@@ -7,13 +7,11 @@
 namespace coppice::ptx {
 
 std::vector<MemoryRange> Within(std::span<const MemoryRange> memory,
-                                std::span<const ArgumentRange> arguments,
-                                uint64_t word_bytes) {
-  const uint64_t inside = word_bytes - 1;
+                                std::span<const ArgumentRange> arguments) {
   std::vector<MemoryRange> joined;
   for (const ArgumentRange& argument : arguments) {
     const auto& [begin, end, writable] = argument.range;
-    if (begin < end) joined.push_back({begin & ~inside, (end + inside) & ~inside, writable});
+    if (begin < end) joined.push_back({begin, end, writable});
   }
   std::ranges::sort(joined, {}, &MemoryRange::begin);
   size_t last = 0;

@@ -11,11 +11,9 @@
 
 namespace coppice::ptx {
 
-// The parts of `memory` that arguments stand for, in whole words of `word_bytes`, a power of two:
-// ascending and disjoint; where arguments overlap, writable if one is. Both are as Environment has
-// them.
+// The parts of `memory` that arguments stand for: ascending and disjoint; where arguments overlap,
+// writable if one is. Both are as Environment has them.
 std::vector<MemoryRange> Within(std::span<const MemoryRange> memory,
-                                std::span<const ArgumentRange> arguments,
-                                uint64_t word_bytes);
+                                std::span<const ArgumentRange> arguments);
 
 }  // namespace coppice::ptx

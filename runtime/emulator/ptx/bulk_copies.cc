@@ -10,7 +10,6 @@
 
 #include "fmt/format.h"
 
-#include "runtime/emulator/ptx/async_work.h"
 #include "runtime/emulator/ptx/mbarrier.h"
 #include "runtime/emulator/ptx/resident_warp.h"
 #include "runtime/emulator/ptx/swizzle.h"
@@ -123,15 +122,6 @@ bool BulkCopies::Load(
   if (!warp.FindLanes(Space::kShared, uint32_t{1} << lane, sizeof(uint64_t), AccessKind::kAtomic,
                       barriers))
     return false;
-  if (!to.async->barriers.Has(barrier)) {
-    static_cast<ResidentWarp&>(warp).Fault(
-        Finding::Kind::kIllegalInstruction, lane,
-        fmt::format("copies for an mbarrier at {:#x} that no thread has initialized; execute "
-                    "mbarrier.init first",
-                    barrier),
-        barrier);
-    return false;
-  }
   for (const BulkBox::Row& row : box.rows) {
     const bool may =
         EachPiece(row.address, row.bytes, TensorMap::kBytes, [&](uint64_t at, uint64_t piece) {
@@ -310,7 +300,7 @@ void BulkCopies::Finish() {
 
 void BulkCopies::ReportLost(const Copy& copy, const char* what) {
   ResidentWarp& warp = static_cast<ResidentWarp&>(*copy.warp);
-  if (copy.instr == nullptr || copy.box.bytes() == 0 || warp.observer() == nullptr) return;
+  if (copy.box.bytes() == 0 || !warp.state().environment.checks.races) return;
   warp.state().findings.Report(Finding::Kind::kRace,
                                warp.WhereIs(copy.lane, *copy.code, *copy.instr), what, copy.shared);
 }

@@ -7,7 +7,7 @@
 // One that nobody waits for is lost, as the shared memory that it would read is; so is a load to
 // the shared memory of a block that ends. Both are found then.
 //
-// What is out of bounds of memory is found when a copy starts, and so is an mbarrier that is none.
+// What is out of bounds of memory is found when a copy starts.
 //
 // Threads: as Warp; one of these per block.
 
@@ -51,7 +51,7 @@ class BulkCopies {
   struct Copy {
     Warp* warp = nullptr;  // Of the block whose shared memory it is.
     int lane = 0;
-    const Code* code = nullptr;  // Of the instruction that started it; null: in another block.
+    const Code* code = nullptr;  // Of the instruction that started it, perhaps in another block.
     const Instr* instr = nullptr;
     BulkBox box;
     uint64_t shared = 0;

@@ -141,19 +141,8 @@ int64_t Grid::DrawQuantum(const Block& block) {
 }
 
 Outcome Run(const Launch& launch, const Environment& environment) {
-  // Compilers make atomics of 16 bits from loads and swaps of the 32 around them, of which the
-  // others, behind an odd number of elements say, may belong to nobody.
-  const bool swaps = launch.kernel->swaps_words;
-  std::vector<MemoryRange> memory;
-  if (!environment.arguments.empty()) {
-    memory = Within(environment.memory, environment.arguments, swaps ? sizeof(uint32_t) : 1);
-  } else if (swaps && environment.whole_words) {
-    memory.assign(environment.memory.begin(), environment.memory.end());
-    for (MemoryRange& range : memory)
-      range.end = (range.end + 3) & ~uint64_t{3};
-  } else {
-    return Grid(launch, environment, WarpOrder::kDrawn).Run();
-  }
+  if (environment.arguments.empty()) return Grid(launch, environment, WarpOrder::kDrawn).Run();
+  const std::vector<MemoryRange> memory = Within(environment.memory, environment.arguments);
   Environment bounded = environment;
   bounded.memory = memory;
   return Grid(launch, bounded, WarpOrder::kDrawn).Run();

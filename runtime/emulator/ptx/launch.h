@@ -59,7 +59,7 @@ struct Environment {
   // The kernel may touch no other part of `memory`; where they overlap, it may write what one of
   // them may. Empty: all of it.
   std::span<const ArgumentRange> arguments;
-  // The host has whole words of 32 bits where ranges of `memory` end, which begin at such words.
+  // The host has the whole word of 32 bits where a range begins or ends inside one.
   bool whole_words = false;
   uint64_t seed = 1;
   Checks checks;

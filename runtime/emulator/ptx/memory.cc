@@ -206,7 +206,38 @@ std::byte* Memory::FindGlobal(const Access& access) {
   }
   const uint64_t workspace = reinterpret_cast<uint64_t>(state_.workspace.data());
   if (holds({workspace, workspace + state_.workspace.size()})) return host;
+  if (IsSharedWord(access)) return host;
   return Refuse(access, Finding::Kind::kIllegalAddress, Nearest(access));
+}
+
+const MemoryRange* Memory::RangeInWord(uint64_t address) const {
+  const auto range = std::ranges::upper_bound(ranges_, address, {}, &MemoryRange::end);
+  return range != ranges_.end() && range->begin < address + sizeof(uint32_t) ? &*range : nullptr;
+}
+
+bool Memory::IsSharedWord(const Access& access) const {
+  const bool is_read = access.kind == AccessKind::kRead;
+  if (!state_.kernel.swaps_words || !state_.environment.whole_words ||
+      access.bytes != sizeof(uint32_t) || (!is_read && access.kind != AccessKind::kAtomic))
+    return false;
+  const MemoryRange* const range = RangeInWord(access.address);
+  return range != nullptr && (is_read || range->writable);
+}
+
+bool Memory::MayChange(Warp& on, const std::byte* host, uint32_t bits, int lane) {
+  const uint64_t address = reinterpret_cast<uint64_t>(host);
+  const MemoryRange* const range = RangeInWord(address);
+  // No global memory, or all of it.
+  if (range == nullptr || (range->begin <= address && address + sizeof(bits) <= range->end))
+    return true;
+  for (uint64_t at = 0; at < sizeof(bits); ++at) {
+    if ((bits >> (8 * at) & 0xff) == 0 || RangeOf(address + at, 1) != nullptr) continue;
+    const Access access = {static_cast<ResidentWarp&>(on), address + at, 1, AccessKind::kAtomic,
+                           lane};
+    Refuse(access, Finding::Kind::kIllegalAddress, Nearest(access));
+    return false;
+  }
+  return true;
 }
 
 std::string Memory::Nearest(const Access& access) const {

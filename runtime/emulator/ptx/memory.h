@@ -44,6 +44,7 @@ class Memory final : public Warp::MemoryAccess {
   void Tell(
       Warp& warp, uint32_t lanes, const LaneWords& hosts, int64_t bytes, AccessKind kind) override;
   bool IsTold() const override { return observer_ != nullptr; }
+  bool MayChange(Warp& warp, const std::byte* host, uint32_t bits, int lane) override;
   const LaneAccess& lanes() const { return lanes_; }
 
   // The addresses of `space` in `reach` become those of the host, where `lanes`, one at least,
@@ -81,6 +82,12 @@ class Memory final : public Warp::MemoryAccess {
   // The host bytes, aligned and inside; not told.
   std::byte* Find(Space space, const Access& access);
   std::byte* FindGlobal(const Access& access);
+  // Compilers make atomics of 16 bits from loads and swaps of the 32 around them, of which the
+  // others, behind an odd number of elements say, may belong to nobody. Whether the access may be
+  // one of these.
+  bool IsSharedWord(const Access& access) const;
+  // A range that has a part of the word; null: there is none.
+  const MemoryRange* RangeInWord(uint64_t address) const;
   // The range that has all of it; null: none.
   const MemoryRange* RangeOf(uint64_t address, int64_t bytes) const;
   void Count(AccessKind kind, int64_t lanes);

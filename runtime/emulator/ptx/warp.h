@@ -72,6 +72,12 @@ class Warp {
     memory_->Tell(*this, lanes, hosts, bytes, kind);
   }
 
+  // Whether an atomic may change these bits of the 32 at the host's bytes, of which a part may
+  // belong to nobody. False: the fault is noted.
+  bool MayChange(const std::byte* host, uint32_t bits, int lane) {
+    return memory_->MayChange(*this, host, bits, lane);
+  }
+
   // Whether anybody looks at what is told.
   bool IsTold() const { return memory_->IsTold(); }
 
@@ -102,6 +108,12 @@ class Warp {
     virtual void Tell(
         Warp& warp, uint32_t lanes, const LaneWords& hosts, int64_t bytes, AccessKind kind) = 0;
     virtual bool IsTold() const = 0;
+    virtual bool MayChange(Warp& /*warp*/,
+                           const std::byte* /*host*/,
+                           uint32_t /*bits*/,
+                           int /*lane*/) {
+      return true;
+    }
 
    protected:
     ~MemoryAccess() = default;

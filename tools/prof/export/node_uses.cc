@@ -89,9 +89,12 @@ class NodeWalk {
   // Adds launches with the grids of these sizes. Returns the entry, which the next one may move.
   absl::StatusOr<PatchedCalls*> Patch(const Extents& extents, int64_t times, NodeUse& use) const {
     COPPICE_ASSIGN_OR_RETURN(SizedLaunches launches, At(use, extents));
-    for (size_t i = 0; i < use.kernels.size(); ++i)
+    for (size_t i = 0; i < use.kernels.size(); ++i) {
       if (launches.grids[i])
         use.kernels[i].launched += Blocks(*launches.grids[i]) * static_cast<double>(times);
+      else
+        use.kernels[i].all_known = false;
+    }
     // Many sizes may have the same grids.
     auto same = std::ranges::find(use.patched, launches.grids, &PatchedCalls::grids);
     if (same == use.patched.end())

@@ -35,7 +35,8 @@ struct NodeCalls {
 struct KernelUse {
   const TracedKernel* kernel = nullptr;
   std::optional<KernelOrigin> origin;
-  double launched = 0;            // Blocks, in all calls.
+  double launched = 0;            // Blocks, in all calls,
+  bool all_known = true;          // if their grids are known.
   double needed = 0;              // Of those, by the sizes of the calls. Only with an origin.
   double needed_as_recorded = 0;  // The same, in calls with the grid of `kernel`.
 };
@@ -62,8 +63,9 @@ class NodeUses {
   NodeUses(const PoolTrace& trace, const package::Package* package)
       : trace_(trace), package_(package) {}
 
-  // What the calls of a node launched. Errors: as OriginsOf and LaunchesAt. Cost: a walk over the
-  // program for each size.
+  // What the calls of a node launched. Errors: as OriginsOf and LaunchesAt. Cost: up to two walks
+  // over the program for each size; for a node that shares an executable, two more for each node
+  // that may have it.
   absl::StatusOr<NodeUse> Of(const TracedNode& node, const NodeCalls& calls) const;
 
   // Whether the package has any program of the trace.

@@ -83,12 +83,14 @@ struct StepRow {
   int64_t launches = 0;
   double blocks = 0;  // Launched.
   double padding = 0;
-  bool known = true;  // How many are padding.
+  bool counted = true;  // How many blocks are known, ...
+  bool known = true;    // ... and how many of them are padding.
   std::string source;
 
   void Add(const KernelUse& use, int64_t calls) {
     launches += calls;
     blocks += use.launched;
+    counted = counted && use.all_known;
     if (use.origin) {
       padding += std::max(0.0, use.launched - use.needed);
       source = use.origin->source;
@@ -111,14 +113,14 @@ std::string TextOf(const std::map<StepKey, StepRow>& rows) {
   for (const auto& [key, row] : sorted) {
     const auto& [program, step, kernel] = key;
     table.Add({program, step.empty() ? "-" : step, kernel, fmt::format("{}", row.launches),
-               fmt::format("{:.0f}", row.blocks),
+               row.counted ? fmt::format("{:.0f}", row.blocks) : "-",
                row.known
                    ? fmt::format("{:.1f} %", row.blocks > 0 ? 100 * row.padding / row.blocks : 0)
                    : "-",
                row.source});
   }
   return table.Format() +
-         "  padding: blocks that only compute padding; -: the package of the step is not given\n";
+         "  padding: blocks that only compute padding; -: not known, or the package is not given\n";
 }
 
 // Which replays computed at their own sizes.

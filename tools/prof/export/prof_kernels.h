@@ -16,7 +16,8 @@
 // says how many of the kernels each graph between two breaks launches. `patched` has the calls
 // whose grids were patched: replays at exact sizes, and all replays of a node that shares the
 // executable of `node` and so has no kernels of its own. Grids and blocks of kernels that the
-// package does not have are null there.
+// package does not have are null there. Without a package it is empty, and exact replays count as
+// recorded.
 //
 // Threads: one at a time per process.
 

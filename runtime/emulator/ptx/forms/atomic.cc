@@ -57,6 +57,8 @@ Step Atomic(Warp& warp, const Instr& instr) {
       value = Op::Of(old, b[lane], c[lane]);
     else
       value = Op::Of(old, b[lane]);
+    if constexpr (std::is_same_v<Op, AtomicCas> && sizeof(T) == sizeof(uint32_t))
+      if (!warp.MayChange(memory, old ^ value, lane)) return Step::kStop;
     std::memcpy(memory, &value, sizeof(T));
     if (d == nullptr) continue;
     d[lane] = old;

@@ -96,6 +96,15 @@ bool LoadTo(
              "copies to one block, but signals an mbarrier of another block"))
     return false;
   const auto load = [&](BlockState& block) {
+    if (!block.async->barriers.Has(counted.offset)) {
+      static_cast<ResidentWarp&>(on).Fault(
+          Finding::Kind::kIllegalInstruction, lane,
+          fmt::format("signals an mbarrier at {:#x} that no thread has initialized; execute "
+                      "mbarrier.init first",
+                      barrier),
+          barrier);
+      return false;
+    }
     return block.async->bulk.Load(on, lane, box, block, to.offset, counted.offset);
   };
   if ((instr.flags & kMulticast) == 0) return load(*to.block);
