@@ -124,26 +124,63 @@ constexpr char kSwap[] = R"(.version 8.0
 .target sm_80
 .address_size 64
 .visible .entry Swap(.param .u64 word) {
-  .reg .b32 %r<3>;
+  .reg .b32 %r<4>;
   .reg .b64 %rd<2>;
   ld.param.u64 %rd1, [word];
   ld.relaxed.gpu.global.b32 %r1, [%rd1];
-  atom.relaxed.gpu.global.cas.b32 %r2, [%rd1], %r1, 7;
+  and.b32 %r3, %r1, 0xffff0000;
+  or.b32 %r3, %r3, 7;
+  atom.relaxed.gpu.global.cas.b32 %r2, [%rd1], %r1, %r3;
+  ret;
+}
+// The other half.
+.visible .entry SwapBehind(.param .u64 word) {
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [word];
+  ld.relaxed.gpu.global.b32 %r1, [%rd1];
+  xor.b32 %r3, %r1, 0x10000;
+  atom.relaxed.gpu.global.cas.b32 %r2, [%rd1], %r1, %r3;
+  ret;
+}
+// The first byte of the other half, which is no part of a swap.
+.visible .entry Load(.param .u64 word) {
+  .reg .b32 %r<4>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd1, [word];
+  ld.global.u8 %r1, [%rd1 + 2];
+  atom.relaxed.gpu.global.cas.b32 %r2, [%rd1], %r1, %r1;
   ret;
 })";
 
-TEST(AccessBoundsOfWordSwapTest, ReachTheEndOfTheWordAndNoFarther) {
-  const CompiledMachine machine(OptionsToLook(), kSwap);
-  const DeviceAddress words = machine.Allocate(2 * sizeof(uint32_t));
-  const ArgumentBytes arguments[] = {
-      {.argument = 0, .name = "halves", .begin = words, .bytes = 2, .writes = true}};
-  const AccessBounds bounds(arguments);
-  EXPECT_CU(kSuccess, machine.Run(machine.stream, "Swap", 1, words));
-  EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
-  EXPECT_EQ(*PointerAt<uint32_t>(words), 7u);
-  EXPECT_CU(kSuccess, machine.Run(machine.stream, "Swap", 1, words + sizeof(uint32_t)));
-  EXPECT_CU(kIllegalAddress, machine.cu.CtxSynchronize());
-  EXPECT_THAT(machine.emulator->fault(), HasSubstr("2 bytes past the end of argument 0 (halves)"));
+TEST(AccessBoundsOfWordSwapTest, SwapsTakeTheWordAndChangeNothingBehindTheEnd) {
+  struct {
+    const char* kernel;
+    DeviceAddress at;
+    const char* fault;  // Empty: there is none.
+  } constexpr kCases[] = {
+      {"Swap", 0, ""},
+      {"Swap", sizeof(uint32_t), "2 bytes past the end of argument 0 (halves)"},
+      {"SwapBehind", 0, "updates 1 byte at"},
+      {"Load", 0, "reads 1 byte at"},
+  };
+  for (const auto& [kernel, at, fault] : kCases) {
+    SCOPED_TRACE(kernel);
+    const CompiledMachine machine(OptionsToLook(), kSwap);
+    const DeviceAddress words = machine.Allocate(2 * sizeof(uint32_t));
+    const uint32_t before = *PointerAt<uint32_t>(words);
+    const ArgumentBytes arguments[] = {
+        {.argument = 0, .name = "halves", .begin = words, .bytes = 2, .writes = true}};
+    const AccessBounds bounds(arguments);
+    EXPECT_CU(kSuccess, machine.Run(machine.stream, kernel, 1, words + at));
+    if (*fault == 0) {
+      EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
+      EXPECT_EQ(*PointerAt<uint32_t>(words), (before & 0xffff0000) | 7);
+    } else {
+      EXPECT_CU(kIllegalAddress, machine.cu.CtxSynchronize());
+      EXPECT_THAT(machine.emulator->fault(), HasSubstr(fault));
+    }
+  }
 }
 
 // Makes a graph of one launch under bounds, in one of the ways to make one.
