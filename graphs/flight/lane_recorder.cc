@@ -35,6 +35,7 @@ LaneRecorder::LaneRecorder(const RecorderOptions& options,
                            std::optional<DeviceMemory> mark,
                            const CopyBudget& budget)
     : options_(options),
+      is_plain_(!options.outputs && options.static_bytes_max == 0 && !budget.has_limit()),
       memory_(std::move(memory)),
       mark_(std::move(mark)),
       ring_(

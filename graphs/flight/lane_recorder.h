@@ -28,9 +28,7 @@ class LaneRecorder {
   const RecorderOptions& options() const { return options_; }
   CopyBudget& budget() { return budget_; }
   // Whether calls copy nothing but their staged inputs, without a limit.
-  bool is_plain() const {
-    return !options_.outputs && options_.static_bytes_max == 0 && !budget_.has_limit();
-  }
+  bool is_plain() const { return is_plain_; }
   // Eight bytes of the device that are not 0; 0 unless outputs are recorded.
   DeviceAddress mark() const { return mark_ ? mark_->address() : 0; }
 
@@ -41,6 +39,7 @@ class LaneRecorder {
                const CopyBudget& budget);
 
   const RecorderOptions options_;
+  const bool is_plain_;
   const HostMemory memory_;
   const std::optional<DeviceMemory> mark_;
   FlightRing ring_;
