@@ -240,6 +240,10 @@ TEST(BulkCopyTest, WhatIsMissingIsFound) {
     const char* message;  // Of a finding, or of the fault.
   } constexpr kMutants[] = {
       {"@%p1 mbarrier.init.shared::cta.b64 [%r3], 1;", "", "that no thread has initialized"},
+      {"@%p1 mbarrier.init.shared::cta.b64 [%r3], 1;",
+       "@%p1 mbarrier.init.shared::cta.b64 [%r3], 0;", "with a count of 0; a count is from 1 to"},
+      {"@%p1 mbarrier.init.shared::cta.b64 [%r3], 1;",
+       "@%p1 mbarrier.init.shared::cta.b64 [%r3], 1048576;", "with a count of 1048576"},
       {"@%p1 mbarrier.init.shared::cta.b64 [%r3], 1;\n  bar.sync 0;",
        "@%p1 mbarrier.init.shared::cta.b64 [%r3], 1;", "that no thread has initialized"},
       {"@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r3], 512;",

@@ -91,6 +91,15 @@ Step EachMbarrier(Warp& on, const Instr& instr, const Of& of) {
 // [address]{, count}
 Step Init(Warp& warp, const Instr& instr) {
   const uint32_t* const counts = warp.From<uint32_t>(instr.b);
+  for (uint32_t lanes = warp.mask(); lanes != 0; lanes &= lanes - 1) {
+    const int lane = std::countr_zero(lanes);
+    if (counts[lane] - 1 < Mbarrier::kCountMax) continue;
+    static_cast<ResidentWarp&>(warp).Fault(
+        Finding::Kind::kIllegalInstruction, lane,
+        fmt::format("initializes an mbarrier with a count of {}; a count is from 1 to {}",
+                    counts[lane], Mbarrier::kCountMax));
+    return Step::kStop;
+  }
   return EachMbarrier<WordUse::kInit>(warp, instr, [&](int lane, std::byte* memory) {
     SetMbarrier(memory, Mbarrier::Of(counts[lane]));
   });
