@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 
 #include "coppice/base/check.h"
+#include "coppice/base/plural.h"
 
 namespace coppice {
 
@@ -50,7 +51,7 @@ std::string Grouped(int64_t number) {
 }
 
 std::string Counted(int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", Grouped(count), what, count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", Grouped(count), what, PluralEnding(count));
 }
 
 }  // namespace coppice

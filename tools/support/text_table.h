@@ -36,7 +36,7 @@ double Percent(int64_t part, int64_t whole);
 // "1,234,567".
 std::string Grouped(int64_t number);
 
-// "1 call", "2,000 calls"; `what` is one of them.
+// As Plural, with the digits of reports: "1 call", "2,000 calls".
 std::string Counted(int64_t count, std::string_view what);
 
 }  // namespace coppice
