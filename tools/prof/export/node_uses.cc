@@ -3,7 +3,6 @@
 #include "tools/prof/export/node_uses.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "coppice/base/status.h"
 
@@ -11,6 +10,12 @@ namespace coppice {
 namespace {
 
 using Extents = std::vector<int64_t>;
+
+using Origins = std::vector<std::optional<KernelOrigin>>;
+
+double Blocks(const Grid& grid) {
+  return static_cast<double>(BlockCount(grid));
+}
 
 int64_t CountOf(const CallCounts& calls) {
   int64_t count = 0;
@@ -30,6 +35,19 @@ std::map<std::string, int64_t> SizesOf(const TracedProgram& program,
   return sizes;
 }
 
+Origins OriginsIn(const NodeUse& use) {
+  Origins origins;
+  for (const KernelUse& each : use.kernels)
+    origins.push_back(each.origin);
+  return origins;
+}
+
+void LaunchAsRecorded(int64_t calls, NodeUse& use) {
+  use.recorded_calls = calls;
+  for (KernelUse& each : use.kernels)
+    each.launched = Blocks(each.kernel->grid) * static_cast<double>(calls);
+}
+
 // What the calls of one node launched, by its program in a package.
 class NodeWalk {
  public:
@@ -44,51 +62,46 @@ class NodeWalk {
 
   // Errors: as OriginsOf.
   absl::Status FindOrigins(NodeUse& use) const {
-    COPPICE_ASSIGN_OR_RETURN(
-        const std::vector<std::optional<KernelOrigin>> origins,
-        OriginsOf(manifest_, index_, *use.executable, SizesAt(bucket_.extents)));
+    COPPICE_ASSIGN_OR_RETURN(const Origins origins, OriginsOf(manifest_, index_, *use.executable,
+                                                              SizesAt(bucket_.extents)));
     for (size_t i = 0; i < origins.size(); ++i)
       use.kernels[i].origin = origins[i];
     return absl::OkStatus();
   }
 
-  // What the executable would launch at these sizes. Errors: as LaunchesAt.
-  absl::StatusOr<SizedLaunches> At(const NodeUse& use, const Extents& extents) const {
-    std::vector<std::optional<KernelOrigin>> origins;
-    for (const KernelUse& each : use.kernels)
-      origins.push_back(each.origin);
+  // What an executable with these origins would launch at these sizes. Errors: as LaunchesAt.
+  absl::StatusOr<SizedLaunches> At(const Origins& origins, const Extents& extents) const {
     return LaunchesAt(manifest_, index_, origins, SizesAt(extents));
   }
 
   // Errors: as LaunchesAt.
   absl::Status Add(const NodeCalls& calls, bool has_own_grids, NodeUse& use) const {
+    const Origins origins = OriginsIn(use);
     PatchedCalls* padded = nullptr;
     if (has_own_grids) {
-      use.recorded_calls = CountOf(calls.padded);
-      for (KernelUse& each : use.kernels)
-        each.launched = Blocks(each.kernel->grid) * static_cast<double>(use.recorded_calls);
+      LaunchAsRecorded(CountOf(calls.padded), use);
     } else if (!calls.padded.empty()) {
-      COPPICE_ASSIGN_OR_RETURN(padded, Patch(bucket_.extents, CountOf(calls.padded), use));
+      COPPICE_ASSIGN_OR_RETURN(const SizedLaunches whole, At(origins, bucket_.extents));
+      padded = &Patch(whole, CountOf(calls.padded), use);
     }
-    for (const auto& [extents, times] : calls.padded)
-      COPPICE_RETURN_IF_ERROR(Need(extents, times, padded, use));
+    for (const auto& [extents, times] : calls.padded) {
+      COPPICE_ASSIGN_OR_RETURN(const SizedLaunches real, At(origins, extents));
+      Need(real, times, padded, use);
+    }
     for (const auto& [extents, times] : calls.exact) {
-      COPPICE_ASSIGN_OR_RETURN(PatchedCalls* const exact, Patch(extents, times, use));
-      COPPICE_RETURN_IF_ERROR(Need(extents, times, exact, use));
+      COPPICE_ASSIGN_OR_RETURN(const SizedLaunches real, At(origins, extents));
+      Need(real, times, &Patch(real, times, use), use);
     }
     return absl::OkStatus();
   }
 
  private:
-  static double Blocks(const Grid& grid) { return static_cast<double>(BlockCount(grid)); }
-
   std::map<std::string, int64_t> SizesAt(const Extents& extents) const {
     return SizesOf(program_, bucket_, extents);
   }
 
-  // Adds launches with the grids of these sizes. Returns the entry, which the next one may move.
-  absl::StatusOr<PatchedCalls*> Patch(const Extents& extents, int64_t times, NodeUse& use) const {
-    COPPICE_ASSIGN_OR_RETURN(SizedLaunches launches, At(use, extents));
+  // Adds calls with these grids. Returns the entry, which the next one may move.
+  static PatchedCalls& Patch(const SizedLaunches& launches, int64_t times, NodeUse& use) {
     for (size_t i = 0; i < use.kernels.size(); ++i) {
       if (launches.grids[i])
         use.kernels[i].launched += Blocks(*launches.grids[i]) * static_cast<double>(times);
@@ -98,25 +111,20 @@ class NodeWalk {
     // Many sizes may have the same grids.
     auto same = std::ranges::find(use.patched, launches.grids, &PatchedCalls::grids);
     if (same == use.patched.end())
-      same = use.patched.insert(same, {.grids = std::move(launches.grids),
-                                       .needed = std::vector<double>(use.kernels.size())});
+      same = use.patched.insert(
+          same, {.grids = launches.grids, .needed = std::vector<double>(use.kernels.size())});
     same->calls += times;
-    return &*same;
+    return *same;
   }
 
-  // Adds what calls of these sizes need. Null: they have the grids that were recorded.
-  absl::Status Need(const Extents& extents,
-                    int64_t times,
-                    PatchedCalls* patched,
-                    NodeUse& use) const {
-    COPPICE_ASSIGN_OR_RETURN(const SizedLaunches real, At(use, extents));
+  // Adds what calls need. Null: they have the grids that were recorded.
+  static void Need(const SizedLaunches& real, int64_t times, PatchedCalls* patched, NodeUse& use) {
     for (size_t i = 0; i < use.kernels.size(); ++i) {
       if (!real.grids[i]) continue;
       const double needed = Blocks(*real.grids[i]) * static_cast<double>(times);
       use.kernels[i].needed += needed;
       (patched != nullptr ? patched->needed[i] : use.kernels[i].needed_as_recorded) += needed;
     }
-    return absl::OkStatus();
   }
 
   const package::Manifest& manifest_;
@@ -135,10 +143,7 @@ NodeUse WithKernelsOf(const TracedNode& node) {
 // The grids of exact replays are not known then; those that were recorded are of the same bucket.
 NodeUse WithoutPackage(const TracedNode& node, const NodeCalls& calls) {
   NodeUse use = WithKernelsOf(node);
-  use.recorded_calls = CountOf(calls.padded) + CountOf(calls.exact);
-  for (KernelUse& each : use.kernels)
-    each.launched = static_cast<double>(BlockCount(each.kernel->grid)) *
-                    static_cast<double>(use.recorded_calls);
+  LaunchAsRecorded(CountOf(calls.padded) + CountOf(calls.exact), use);
   return use;
 }
 
@@ -175,7 +180,7 @@ absl::StatusOr<NodeUse> NodeUses::SharedBy(const TracedNode& node, int index) co
       continue;
     NodeUse use = WithKernelsOf(other);
     COPPICE_RETURN_IF_ERROR(NodeWalk(trace_, package_->manifest(), index, other).FindOrigins(use));
-    COPPICE_ASSIGN_OR_RETURN(const SizedLaunches here, walk.At(use, bucket.extents));
+    COPPICE_ASSIGN_OR_RETURN(const SizedLaunches here, walk.At(OriginsIn(use), bucket.extents));
     if (here.same_steps) return use;
   }
   return WithKernelsOf(node);

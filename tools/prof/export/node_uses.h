@@ -63,7 +63,7 @@ class NodeUses {
   NodeUses(const PoolTrace& trace, const package::Package* package)
       : trace_(trace), package_(package) {}
 
-  // What the calls of a node launched. Errors: as OriginsOf and LaunchesAt. Cost: up to two walks
+  // What the calls of a node launched. Errors: as OriginsOf and LaunchesAt. Cost: a walk
   // over the program for each size; for a node that shares an executable, two more for each node
   // that may have it.
   absl::StatusOr<NodeUse> Of(const TracedNode& node, const NodeCalls& calls) const;
