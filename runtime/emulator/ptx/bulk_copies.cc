@@ -198,8 +198,8 @@ BulkCopies::Groups& BulkCopies::GroupsOf(const Warp& warp) {
 }
 
 bool BulkCopies::Store(Warp& warp, int lane, BulkBox box, uint64_t shared, Reduce reduce) {
-  const ResidentWarp& resident = static_cast<ResidentWarp&>(warp);
-  const std::span<std::byte> memory = static_cast<ResidentWarp&>(warp).block().shared;
+  ResidentWarp& resident = static_cast<ResidentWarp&>(warp);
+  const std::span<std::byte> memory = resident.block().shared;
   std::byte* const host = FindShared(warp, lane, box, memory, shared, AccessKind::kRead);
   if (host == nullptr) return false;
   for (const BulkBox::Row& row : box.rows)
