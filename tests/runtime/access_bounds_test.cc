@@ -123,28 +123,19 @@ TEST_F(AccessBoundsTest, WithoutAnyAllThatIsMappedIsAccessed) {
 constexpr char kSwap[] = R"(.version 8.0
 .target sm_80
 .address_size 64
-.visible .entry Swap(.param .u64 word) {
-  .reg .b32 %r<4>;
-  .reg .b64 %rd<2>;
+.visible .entry Swap(.param .u64 word, .param .u64 bits) {
+  .reg .b32 %r<5>;
+  .reg .b64 %rd<3>;
   ld.param.u64 %rd1, [word];
+  ld.param.u64 %rd2, [bits];
+  cvt.u32.u64 %r4, %rd2;
   ld.relaxed.gpu.global.b32 %r1, [%rd1];
-  and.b32 %r3, %r1, 0xffff0000;
-  or.b32 %r3, %r3, 7;
-  atom.relaxed.gpu.global.cas.b32 %r2, [%rd1], %r1, %r3;
-  ret;
-}
-// The other half.
-.visible .entry SwapBehind(.param .u64 word) {
-  .reg .b32 %r<4>;
-  .reg .b64 %rd<2>;
-  ld.param.u64 %rd1, [word];
-  ld.relaxed.gpu.global.b32 %r1, [%rd1];
-  xor.b32 %r3, %r1, 0x10000;
+  xor.b32 %r3, %r1, %r4;
   atom.relaxed.gpu.global.cas.b32 %r2, [%rd1], %r1, %r3;
   ret;
 }
 // The first byte of the other half, which is no part of a swap.
-.visible .entry Load(.param .u64 word) {
+.visible .entry Load(.param .u64 word, .param .u64 bits) {
   .reg .b32 %r<4>;
   .reg .b64 %rd<2>;
   ld.param.u64 %rd1, [word];
@@ -157,14 +148,15 @@ TEST(AccessBoundsOfWordSwapTest, SwapsTakeTheWordAndChangeNothingBehindTheEnd) {
   struct {
     const char* kernel;
     DeviceAddress at;
+    int64_t bits;       // That the kernel flips.
     const char* fault;  // Empty: there is none.
   } constexpr kCases[] = {
-      {"Swap", 0, ""},
-      {"Swap", sizeof(uint32_t), "2 bytes past the end of argument 0 (halves)"},
-      {"SwapBehind", 0, "updates 1 byte at"},
-      {"Load", 0, "reads 1 byte at"},
+      {"Swap", 0, 7, ""},
+      {"Swap", sizeof(uint32_t), 7, "2 bytes past the end of argument 0 (halves)"},
+      {"Swap", 0, 0x10000, "updates 1 byte at"},
+      {"Load", 0, 0, "reads 1 byte at"},
   };
-  for (const auto& [kernel, at, fault] : kCases) {
+  for (const auto& [kernel, at, bits, fault] : kCases) {
     SCOPED_TRACE(kernel);
     const CompiledMachine machine(OptionsToLook(), kSwap);
     const DeviceAddress words = machine.Allocate(2 * sizeof(uint32_t));
@@ -172,10 +164,10 @@ TEST(AccessBoundsOfWordSwapTest, SwapsTakeTheWordAndChangeNothingBehindTheEnd) {
     const ArgumentBytes arguments[] = {
         {.argument = 0, .name = "halves", .begin = words, .bytes = 2, .writes = true}};
     const AccessBounds bounds(arguments);
-    EXPECT_CU(kSuccess, machine.Run(machine.stream, kernel, 1, words + at));
+    EXPECT_CU(kSuccess, machine.Run(machine.stream, kernel, 1, words + at, bits));
     if (*fault == 0) {
       EXPECT_CU(kSuccess, machine.cu.CtxSynchronize());
-      EXPECT_EQ(*PointerAt<uint32_t>(words), (before & 0xffff0000) | 7);
+      EXPECT_EQ(*PointerAt<uint32_t>(words), before ^ 7);
     } else {
       EXPECT_CU(kIllegalAddress, machine.cu.CtxSynchronize());
       EXPECT_THAT(machine.emulator->fault(), HasSubstr(fault));

@@ -38,6 +38,17 @@ class ReplayTest : public testing::Test {
     server.Save(path("x.coppice-case"));
   }
 
+  // Saves two calls of an input that is freed between them.
+  void SaveCallOfFreedInput(const RecorderOptions& options) {
+    PackageOf(package::kSmallKernels, ProgramOf("Scale")).WriteZip(path("p.zip"));
+    ReplayServer server(path("p.zip"), options);
+    const Tensor x = server.Upload({5});
+    EXPECT_TRUE(server.Run({x}));
+    server.Free(x);
+    EXPECT_FALSE(server.Run({x}));
+    server.Save(path("x.coppice-case"));
+  }
+
   json Replay(std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {path("x.coppice-case"), "--json"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -246,30 +257,14 @@ TEST_F(ReplayTest, SaysThatAStaticInputWasFreed) {
 }
 
 TEST_F(ReplayTest, SaysThatAnInputWasFreed) {
-  PackageOf(package::kSmallKernels, ProgramOf("Scale")).WriteZip(path("p.zip"));
-  {
-    ReplayServer server(path("p.zip"));
-    const Tensor x = server.Upload({5});
-    EXPECT_TRUE(server.Run({x}));
-    server.Free(x);
-    EXPECT_FALSE(server.Run({x}));
-    server.Save(path("x.coppice-case"));
-  }
+  SaveCallOfFreedInput({.ring_bytes = 1 << 20});
   const json verdict = Replay();
   EXPECT_EQ(verdict["kind"], "stale_input") << verdict["verdict"];
   EXPECT_EQ(verdict["call"], 2);
 }
 
 TEST_F(ReplayTest, SaysThatTheCallThatFailedMayNotBeInTheCase) {
-  PackageOf(package::kSmallKernels, ProgramOf("Scale")).WriteZip(path("p.zip"));
-  {
-    ReplayServer server(path("p.zip"), {.ring_bytes = 1 << 20, .copy_ns_max = 1});
-    const Tensor x = server.Upload({5});
-    EXPECT_TRUE(server.Run({x}));
-    server.Free(x);
-    EXPECT_FALSE(server.Run({x}));
-    server.Save(path("x.coppice-case"));
-  }
+  SaveCallOfFreedInput({.ring_bytes = 1 << 20, .copy_ns_max = 1});
   const json verdict = Replay();
   EXPECT_EQ(verdict["kind"], "cannot_replay") << verdict["verdict"];
   EXPECT_THAT(verdict["verdict"].get<std::string>(), HasSubstr("may not be in the case"));
